@@ -1,0 +1,307 @@
+"""How many pods of a podset go to each leaf: the descent from the chosen domains (section 6)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stowplan.topology.choose import (
+    FOUND,
+    NOT_ENOUGH,
+    Order,
+    choose_domains,
+    heapify,
+    keep_roomy,
+    leader_front,
+    pop,
+    room_of,
+    tightest,
+)
+from stowplan.topology.fit import Ask, Counts, Leaves, Slicing, add_to_path, catch_up, count_leaf
+from stowplan.topology.jit import kernel
+from stowplan.topology.tree import DomainTree, Index, Quantity, TreeArrays
+
+
+class Workspace(NamedTuple):
+    """Scratch and results of one placement over D domains; reused: kernels allocate nothing.
+
+    Attributes:
+        pool: (leaves,) domains to hand out from.
+        chosen: (leaves,) domains that got something; in the end the leaves, ascending.
+        next: (leaves,) the same, one level down.
+        given: (D,) how much each domain got; in the end pods per leaf.
+        report: (6,) outcome, level used, slices that fit, first domain in order, slices needed,
+            the leaf that hosts the leader (-1 for none).
+    """
+
+    pool: Index
+    chosen: Index
+    next: Index
+    given: Quantity
+    report: Quantity
+
+    @classmethod
+    def of(cls, tree: DomainTree) -> "Workspace":
+        """Allocate for ``tree``."""
+        widest = max(tree.leaf_count, 1)
+        return cls(
+            pool=np.zeros(widest, dtype=np.int32),
+            chosen=np.zeros(widest, dtype=np.int32),
+            next=np.zeros(widest, dtype=np.int32),
+            given=np.zeros(max(tree.domain_count, 1), dtype=np.int64),
+            report=np.zeros(6, dtype=np.int64),
+        )
+
+
+class Search(NamedTuple):
+    """Where to place how much; whole numbers only, so that it crosses into the kernel cheaply.
+
+    Attributes:
+        level: where to begin.
+        low: first domain to look at on that level.
+        high: end of them.
+        required: one domain of ``level`` or nothing.
+        climb: try coarser levels before taking several domains.
+        need: slices to place.
+        leaders: 1 when a leader goes with them, else 0.
+    """
+
+    level: int
+    low: int
+    high: int
+    required: bool
+    climb: bool
+    need: int
+    leaders: int
+
+
+@kernel
+def place_warm(
+    tree: TreeArrays,
+    leaves: Leaves,
+    ask: Ask,
+    changed: Index,
+    seen: int,
+    head: int,
+    excluded: Index,
+    search: Search,
+    slicing: Slicing,
+    order: Order,
+    counts: Counts,
+    work: Workspace,
+) -> int:
+    """Bring plain ``counts`` up to date, place, and return how many leaves got pods.
+
+    The whole decision is this one call: crossing into compiled code costs more than it does inside.
+
+    Args:
+        tree: the domains.
+        leaves: what they hold now.
+        ask: what one pod asks for.
+        changed: ring of changed leaves, see ``catch_up``.
+        seen: position up to which ``counts`` is right.
+        head: position of the next change.
+        excluded: leaves that may not be used this time.
+        search: where to place how much.
+        slicing: ``Slicing.none``.
+        order: how domains are compared.
+        counts: ``Counts.plain``; afterwards right up to ``head``.
+        work: results are in ``chosen``, ``given`` and ``report``.
+    """
+    catch_up(tree, leaves, ask, changed, seen, head, counts.pods)
+    first_leaf = tree.level_start[tree.level_start.size - 2]
+    for e in range(excluded.size):
+        d = first_leaf + excluded[e]
+        add_to_path(tree.parent, d, -counts.pods[d], counts.pods)
+    used = place(tree, search, slicing, order, counts, work)
+    for e in range(excluded.size):
+        d = first_leaf + excluded[e]
+        fits = count_leaf(leaves, ask, excluded[e])
+        add_to_path(tree.parent, d, fits - counts.pods[d], counts.pods)
+    return used
+
+
+@kernel
+def place(
+    tree: TreeArrays,
+    search: Search,
+    slicing: Slicing,
+    order: Order,
+    counts: Counts,
+    work: Workspace,
+) -> int:
+    """Choose domains, go down to the leaves and return how many leaves got pods; 0: does not fit.
+
+    Args:
+        tree: the domains.
+        search: where to place how much.
+        slicing: which pods stay together.
+        order: how domains are compared.
+        counts: what fits.
+        work: results are in ``chosen``, ``given`` and ``report``.
+    """
+    work.report[4] = search.need
+    work.report[5] = -1
+    used = choose_domains(
+        tree.level_start,
+        search.level,
+        search.low,
+        search.high,
+        search.need,
+        search.leaders,
+        search.required,
+        search.climb,
+        order,
+        counts,
+        work.pool,
+        work.chosen,
+        work.report,
+    )
+    if work.report[0] != FOUND:
+        return 0
+    level = work.report[1]
+    leaf_level = tree.level_start.size - 2
+    for i in range(used):
+        work.pool[i] = work.chosen[i]
+    host = -1
+    used, host, missing = take(
+        work.pool, used, 0, search.need, search.leaders, 0, order, counts, work.chosen, work.given
+    )
+    while level < slicing.level:
+        size = 0
+        for i in range(used):
+            d = work.chosen[i]
+            for child in range(tree.child_start[d], tree.child_start[d + 1]):
+                work.pool[size] = child
+                size += 1
+        used, host, short = take(
+            work.pool,
+            size,
+            0,
+            search.need,
+            search.leaders,
+            0,
+            order,
+            counts,
+            work.chosen,
+            work.given,
+        )
+        missing += short
+        level += 1
+    for i in range(used):
+        work.given[work.chosen[i]] *= slicing.size
+    while level < leaf_level:
+        level += 1
+        filled = 0
+        next_host = -1
+        for i in range(used):
+            d = work.chosen[i]
+            size = 0
+            for child in range(tree.child_start[d], tree.child_start[d + 1]):
+                work.pool[size] = child
+                size += 1
+            filled, hosting, short = take(
+                work.pool,
+                size,
+                filled,
+                work.given[d] // slicing.unit_at[level],
+                1 if d == host else 0,
+                slicing.unit_at[level],
+                order,
+                counts,
+                work.next,
+                work.given,
+            )
+            missing += short
+            if hosting >= 0:
+                next_host = hosting
+        for i in range(filled):
+            work.chosen[i] = work.next[i]
+            work.given[work.next[i]] *= slicing.unit_at[level]
+        used = filled
+        host = next_host
+    if missing > 0:
+        work.report[0] = NOT_ENOUGH  # the counts promised what their parts do not hold: a bug
+        return 0
+    work.report[5] = host
+    used = drop_empty(work.chosen, used, work.given)
+    work.chosen[:used].sort()
+    return used
+
+
+@kernel
+def take(
+    pool: Index,
+    size: int,
+    filled: int,
+    need: int,
+    leaders: int,
+    unit: int,
+    order: Order,
+    counts: Counts,
+    out: Index,
+    given: Quantity,
+) -> tuple[int, int, int]:
+    """Hand ``need`` units and the leader out to domains of ``pool``, in plain order.
+
+    Args:
+        pool: domains; rearranged.
+        size: how many.
+        filled: how many entries of ``out`` are in use already.
+        need: units to hand out.
+        leaders: 1 when the leader goes with them.
+        unit: see ``room_of``: 0 for slices, else pods per unit.
+        order: how domains are compared.
+        counts: what fits.
+        out: the domains that got something are appended here.
+        given: their units.
+
+    Returns:
+        Entries of ``out`` in use, the domain that hosts the leader or -1, and what is still missing
+        (0 whenever the counts hold).
+    """
+    host = -1
+    front = -1
+    if leaders > 0:
+        at = leader_front(pool, size, need, unit, False, order, counts)
+        if at >= 0:
+            front = pool[at]
+            pool[at] = pool[size - 1]
+            size -= 1
+    else:
+        size = keep_roomy(pool, size, unit, counts)
+    heapify(pool, size, False, order, counts)
+    while need > 0 or leaders > 0:
+        if front >= 0:
+            d = front
+            front = -1
+        elif size > 0:
+            d = pop(pool, size, False, order, counts)
+            size -= 1
+        else:
+            break
+        holds = room_of(d, unit, leaders > 0, counts) >= need
+        if leaders > 0:
+            holds = holds and counts.leader[d] >= leaders
+        if holds and order.packing:
+            d = tightest(d, pool, size, need, unit, leaders > 0, False, order, counts)
+        share = min(room_of(d, unit, leaders > 0, counts), need)
+        if leaders > 0 and counts.leader[d] > 0:
+            leaders = 0
+            host = d
+        if share > 0 or host == d:
+            out[filled] = d
+            given[d] = share
+            filled += 1
+        need -= share
+    return filled, host, need + leaders
+
+
+@kernel
+def drop_empty(chosen: Index, used: int, given: Quantity) -> int:
+    """Keep the leaves that got pods; the leader's leaf may have none."""
+    kept = 0
+    for i in range(used):
+        if given[chosen[i]] > 0:
+            chosen[kept] = chosen[i]
+            kept += 1
+    return kept
