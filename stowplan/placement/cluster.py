@@ -1,0 +1,205 @@
+"""The one live picture: folds each object into state, gangs, owners and ledger, in that order."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stowplan.api.errors import InvalidObjectError, Violation
+from stowplan.api.models import core
+from stowplan.placement import owners
+from stowplan.placement.gangs import GangId, GangIndex
+from stowplan.placement.ledger import Ledger
+from stowplan.placement.owners import Owners
+from stowplan.placement.podset import Profile
+from stowplan.placement.reasons import Reason
+from stowplan.placement.records import NodeRecord, OwnerRecord, PodRecord
+from stowplan.placement.shapes import Shapes
+from stowplan.placement.state import ClusterState
+from stowplan.topology.levels import Levels
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What an operator decides about placement.
+
+    Attributes:
+        levels: what forms the tree, coarse to fine.
+        packing: profile for requests that do not name one.
+        keep_seconds: how long a gang keeps its seats after its last answer.
+        keep_slow_seconds: the same when a pod has a claim, whose binding can take minutes.
+        exclude_seconds: how long a refused node is left out for a gang.
+    """
+
+    levels: Levels
+    packing: Profile = "mixed"
+    keep_seconds: float = 60.0
+    keep_slow_seconds: float = 660.0
+    exclude_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A verdict that stands while neither the cluster nor the gang changes."""
+
+    generation: int
+    version: int
+    until: float
+    reason: Reason
+
+    @classmethod
+    def of(cls, cluster: "Cluster", gang: GangId, reason: Reason, now: float) -> "Refusal":
+        """Return a verdict on the gang as it is; it ends when an excluded node is free again."""
+        until = cluster.ledger.next_exclusion_end(gang, now)
+        return cls(cluster.state.generation, cluster.gangs.version(gang), until, reason)
+
+    def stands(self, cluster: "Cluster", gang: GangId, now: float) -> bool:
+        """Whether nothing changed since that could change it."""
+        same = (cluster.state.generation, cluster.gangs.version(gang))
+        return (self.generation, self.version) == same and now < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """A whole cluster as records, checked."""
+
+    nodes: Mapping[str, NodeRecord]
+    pods: Mapping[str, PodRecord]
+    owners: Mapping[tuple[str, str, str], OwnerRecord]
+
+    @classmethod
+    def of(cls, objects: Iterable[Mapping[str, Any]]) -> "Objects":
+        """Read Kubernetes objects; kinds that placement does not read are passed over.
+
+        Raises:
+            InvalidObjectError: with every field that is wrong, in every object.
+        """
+        nodes: dict[str, NodeRecord] = {}
+        pods: dict[str, PodRecord] = {}
+        known: dict[tuple[str, str, str], OwnerRecord] = {}
+        broken: list[Violation] = []
+        for obj in objects:
+            try:
+                match obj.get("kind"):
+                    case "Node":
+                        node = NodeRecord.of(core.read(core.Node, obj, _name(obj)))
+                        nodes[node.name] = node
+                    case "Pod":
+                        pod = PodRecord.of(core.read(core.Pod, obj, _name(obj)))
+                        pods[pod.key] = pod
+                    case kind if kind in owners.KINDS:
+                        owner = OwnerRecord.of(core.read(core.Owner, obj, _name(obj)))
+                        known[owner.namespace, owner.kind, owner.name] = owner
+                    case _:
+                        pass
+            except InvalidObjectError as error:
+                broken += (v.under(error.what) for v in error.violations)
+        if broken:
+            raise InvalidObjectError("the cluster's objects", broken)
+        return cls(nodes, pods, known)
+
+
+@dataclass(slots=True, eq=False)
+class Cluster:
+    """Everything that a decision reads and writes.
+
+    Attributes:
+        policy: what the operator decided.
+        state: nodes, pods and free room.
+        gangs: which pods belong together.
+        owners: how large gangs are.
+        ledger: who holds which seat.
+        shapes: warm counts.
+        refusals: verdicts that still stand, by gang.
+    """
+
+    policy: Policy
+    state: ClusterState = field(init=False)
+    gangs: GangIndex = field(init=False)
+    owners: Owners = field(init=False)
+    ledger: Ledger = field(init=False)
+    shapes: Shapes = field(init=False)
+    refusals: dict[GangId, Refusal] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with an empty cluster."""
+        policy = self.policy
+        self.state = ClusterState(policy.levels)
+        self.gangs = GangIndex(callers_count_for=policy.keep_seconds)
+        self.owners = Owners()
+        self.ledger = Ledger(
+            self.state, policy.keep_seconds, policy.keep_slow_seconds, policy.exclude_seconds
+        )
+        self.shapes = Shapes()
+        self.refusals = {}
+
+    def set_pod(self, pod: PodRecord) -> None:
+        """Add or replace a pod; one made again under the same name is another pod."""
+        old = self.state.pods.get(pod.key)
+        if old is not None and old.is_another(pod):
+            self.remove_pod(old.key)
+            old = None
+        self.state.set_pod(pod)
+        self.gangs.set_pod(old, pod)
+        self.ledger.settle(pod)
+
+    def remove_pod(self, key: str) -> None:
+        """Forget a pod and its seat."""
+        pod = self.state.pods.get(key)
+        if pod is None:
+            return
+        self.state.remove_pod(key)
+        self.gangs.remove_pod(pod)
+        self.ledger.forget(key)
+
+    def set_owner(self, owner: OwnerRecord) -> None:
+        """Add or replace an owner; what was refused for its size is judged again."""
+        self.owners.set(owner)
+        self._owners_changed()
+
+    def replace(self, new: Objects) -> None:
+        """Become the cluster of ``new``; only what differs is touched, and seats stay."""
+        state = self.state
+        for name in [name for name in state.nodes if name not in new.nodes]:
+            state.remove_node(name)
+        for name, node in new.nodes.items():
+            if state.nodes.get(name) != node:
+                state.set_node(node)
+        for key in [key for key in state.pods if key not in new.pods]:
+            self.remove_pod(key)
+        for key, pod in new.pods.items():
+            if state.pods.get(key) != pod:
+                self.set_pod(pod)
+        if self.owners.known != new.owners:
+            self.owners.known = dict(new.owners)
+            self._owners_changed()
+        self._forget_the_gone()
+
+    def expire(self, now: float) -> list[GangId]:
+        """Free seats that nobody came for; return the gangs that lost theirs."""
+        return self.ledger.expire(now)
+
+    def _owners_changed(self) -> None:
+        """Judge again what was refused, and drop seats that a smaller owner will not use."""
+        self.refusals.clear()
+        for reservation in [r for r in self.ledger.reservations.values() if r.ahead]:
+            members = [
+                self.state.pods[s.pod] for s in reservation.seats if s.pod in self.state.pods
+            ]
+            size = owners.size_of(reservation.gang.kind, members, self.owners) if members else None
+            if isinstance(size, owners.Size):
+                self.ledger.shrink(reservation, size.pods)
+
+    def _forget_the_gone(self) -> None:
+        there = set(self.gangs.ids()) | set(self.ledger.reservations)
+        for gang in self.ledger.excluded_gangs():
+            if gang not in there:
+                self.ledger.forget_exclusions(gang)
+        for gang in [gang for gang in self.refusals if gang not in there]:
+            del self.refusals[gang]
+
+
+def _name(obj: Mapping[str, Any]) -> str:
+    meta = obj.get("metadata")
+    meta = meta if isinstance(meta, Mapping) else {}
+    path = "/".join(str(meta[k]) for k in ("namespace", "name") if meta.get(k))
+    return f"{obj.get('kind')} {path}"

@@ -1,0 +1,266 @@
+"""The decision: cluster + pod + candidates -> all of them, one node, or a refusal.
+
+Synchronous, and pure but for the cluster that it is given, which it changes whole or not at all: no
+clock is read and nothing is awaited. The steps are those of "the decision at filter time".
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+from stowplan.placement import reasons
+from stowplan.placement.cluster import Cluster, Refusal
+from stowplan.placement.gangs import Gang, GangId, assemble, gang_of, rank_of
+from stowplan.placement.ledger import Reservation, Seat
+from stowplan.placement.placing import (
+    excluded_leaves,
+    first_fit,
+    place_gang,
+    refusal,
+    regions_of,
+)
+from stowplan.placement.podset import NoFit, PodSet
+from stowplan.placement.reasons import Reason
+from stowplan.placement.records import PodRecord
+
+Outcome = Literal["untouched", "placed", "refused", "ranked"]
+
+_MOST_TRIES = 16  # nodes that one call may find refused before it gives up until the next
+
+
+class Candidates(Protocol):
+    """The nodes that kube-scheduler offers; asked about single names, never computed with."""
+
+    def __contains__(self, node: str) -> bool:
+        """Whether the node is offered."""
+
+    def __len__(self) -> int:
+        """How many are offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Untouched:
+    """The pod asks for nothing, or Kueue holds it: all candidates go back as they came."""
+
+    outcome: ClassVar[Outcome] = "untouched"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The pod's node.
+
+    Attributes:
+        node: its name.
+        gang: whose seat it is.
+        committed: how many seats this call made; 0 when the pod had its seat before.
+        level: of the domain that holds the gang; None when no single one does.
+        domain: its path.
+    """
+
+    node: str
+    gang: GangId
+    committed: int
+    level: str | None
+    domain: tuple[str, ...]
+    outcome: ClassVar[Outcome] = "placed"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No node now; kube-scheduler tries again when something changes.
+
+    Attributes:
+        reason: why.
+        gang: whose pod it is.
+        judged: this call judged; False when an earlier verdict still stands.
+    """
+
+    reason: Reason
+    gang: GangId
+    judged: bool
+    outcome: ClassVar[Outcome] = "refused"
+
+
+Verdict = Untouched | Placed | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class _Seated:
+    reservation: Reservation
+    seat: Seat
+    committed: int
+
+
+def filter_nodes(cluster: Cluster, pod: PodRecord, offered: Candidates, now: float) -> Verdict:
+    """Return the one node for ``pod``, or why there is none; commit the seats of a new gang.
+
+    Args:
+        cluster: read, and changed by a commit.
+        pod: as kube-scheduler sees it.
+        offered: the candidates. They may be a sample, so what fits is never computed from them
+            (E25).
+        now: seconds on a clock that only rises.
+    """
+    if not needs_decision(pod):
+        return Untouched()
+    gang = gang_of(pod)
+    if pod.native_group:
+        return Refused(reasons.NATIVE_GROUP, gang, judged=False)
+    known = cluster.state.pods.get(pod.key)
+    if known is not None and known.is_another(pod):
+        return Refused(reasons.OLDER_POD, gang, judged=False)
+    cluster.gangs.heard_from(gang, pod, now)
+    committed = 0
+    for _ in range(_MOST_TRIES):
+        found = _seat_for(cluster, gang, pod, now)
+        if isinstance(found, Refused):
+            return found
+        committed += found.committed
+        reservation, seat = found.reservation, found.seat
+        if seat.node in offered:
+            cluster.ledger.answer(reservation, seat, now)
+            return Placed(seat.node, gang, committed, reservation.level, reservation.domain)
+        if (reason := _give_up(cluster, reservation, seat, pod, offered, now)) is not None:
+            return Refused(reason, gang, judged=True)
+    return Refused(reasons.SEAT_LOST, gang, judged=True)
+
+
+def needs_decision(pod: PodRecord) -> bool:
+    """Whether the pod asks for topology and is ours to place."""
+    return pod.asks and not pod.held_by_kueue
+
+
+def looks_sampled(offered: int, nodes: int) -> bool:
+    """Return whether ``offered`` is exactly as many as kube-scheduler stops at by default.
+
+    At n >= 100 nodes it is max(100, n x p / 100) with p = 50 - n / 125, at least 5 (fact E25).
+    """
+    share = max(50 - nodes // 125, 5)
+    return nodes >= 100 and offered == max(100, nodes * share // 100) < nodes
+
+
+def _seat_for(cluster: Cluster, gang: GangId, pod: PodRecord, now: float) -> _Seated | Refused:
+    """Find the pod's seat, or place its gang, or let it join the gang's domain."""
+    reservation = cluster.ledger.reservations.get(gang)
+    if reservation is not None:
+        seat = reservation.seat_of(pod.key) or _waiting_seat(cluster, reservation, pod)
+        if seat is not None:
+            return _Seated(reservation, seat, 0)
+    else:
+        known = cluster.refusals.get(gang)
+        if known is not None and known.stands(cluster, gang, now):
+            return Refused(known.reason, gang, judged=False)
+    members = cluster.gangs.members(gang, now)
+    whole = assemble(gang, members.values(), cluster.owners)
+    if isinstance(whole, Reason):
+        return _refuse(cluster, gang, whole, now)
+    if reservation is None:
+        made = place_gang(cluster, whole, now)
+        if isinstance(made, Reason):
+            return _refuse(cluster, gang, made, now)
+        cluster.ledger.commit(made)
+        cluster.refusals.pop(gang, None)
+        if (seat := made.seat_of(pod.key)) is not None:
+            return _Seated(made, seat, sum(not seat.bound for seat in made.seats))
+        reservation = made  # beyond the gang's size: its seats went to the pods before this one
+    return _join(cluster, reservation, whole, pod, now)
+
+
+def _refuse(cluster: Cluster, gang: GangId, reason: Reason, now: float) -> Refused:
+    """Refuse, and remember it: a refused pod is called again on every event of any other pod."""
+    cluster.refusals[gang] = Refusal.of(cluster, gang, reason, now)
+    return Refused(reason, gang, judged=True)
+
+
+def _waiting_seat(cluster: Cluster, reservation: Reservation, pod: PodRecord) -> Seat | None:
+    """Give the pod a seat that waits for one like it: its own rank's, else the first."""
+    kind = (pod.requests, pod.filters)
+    waiting = [
+        seat
+        for seat in reservation.seats
+        if seat.pod is None and not seat.bound and reservation.kinds[seat.podset] == kind
+    ]
+    if not waiting:
+        return None
+    rank = rank_of(pod)
+    seat = next((seat for seat in waiting if seat.rank == rank), waiting[0])
+    cluster.ledger.assign(reservation, seat, pod)
+    return seat
+
+
+def _join(
+    cluster: Cluster, reservation: Reservation, gang: Gang, pod: PodRecord, now: float
+) -> _Seated | Refused:
+    """Add one seat inside the gang's domain: a later wave, or a pod that replaces one that ran."""
+    node = _one_more(cluster, reservation, gang, pod, now)
+    if isinstance(node, Reason):
+        return Refused(node, gang.id, judged=True)
+    kinds = [*reservation.kinds, (pod.requests, pod.filters)]
+    seat = Seat(node, pod.requests, kinds.index((pod.requests, pod.filters)), rank_of(pod) or 0)
+    reservation.kinds = tuple(kinds)
+    cluster.ledger.add_seat(reservation, seat)
+    cluster.ledger.assign(reservation, seat, pod)
+    return _Seated(reservation, seat, 1)
+
+
+def _one_more(
+    cluster: Cluster, reservation: Reservation, gang: Gang, pod: PodRecord, now: float
+) -> str | Reason:
+    """Return a node for one pod of a gang that has seats, inside their domain."""
+    view = cluster.state.view()
+    others = [seat.node for seat in reservation.seats if seat.pod != pod.key]
+    regions = regions_of(view, gang.request, others or [reservation.seats[0].node])
+    if isinstance(regions, Reason):
+        return regions
+    podset = PodSet("pod", 1, pod.requests, pod.filters, gang.request)
+    excluded = excluded_leaves(cluster, view, gang.id, now)
+    profile = gang.packing or cluster.policy.packing
+    answers = first_fit(cluster, view, [podset], regions, excluded, profile)
+    if not isinstance(answers, NoFit):
+        return view.tree.nodes[answers[0].leaves[0][0]]
+    if excluded.size:
+        return reasons.nodes_excluded(reservation.level)
+    return refusal(view, gang, [podset], answers, partly_placed=True)
+
+
+def _give_up(
+    cluster: Cluster,
+    reservation: Reservation,
+    seat: Seat,
+    pod: PodRecord,
+    offered: Candidates,
+    now: float,
+) -> Reason | None:
+    """Give up a seat whose node was not offered; None when another try can succeed.
+
+    A list that may be a sample proves nothing, unless the node is gone from our own picture too. A
+    seat moves inside the gang's domain; the gang moves as a whole only while none of its pods can
+    bind: a pod that was told its node may do so at any moment.
+    """
+    node = cluster.state.nodes.get(seat.node)
+    there = node is not None and node.usable
+    if there and _proves_nothing(cluster, pod, offered):
+        return reasons.SEAT_LOST
+    seat.answered = False  # it asks again, so what it was told before is void
+    cluster.ledger.exclude(reservation.gang, seat.node, now)
+    whole = assemble(
+        reservation.gang, cluster.gangs.members(reservation.gang, now).values(), cluster.owners
+    )
+    if isinstance(whole, Reason):
+        return whole
+    node_or_reason = _one_more(cluster, reservation, whole, pod, now)
+    if isinstance(node_or_reason, str):
+        cluster.ledger.move(seat, node_or_reason)
+        return None
+    if any(other.bound or other.answered for other in reservation.seats):
+        return reasons.nodes_excluded(reservation.level)
+    cluster.ledger.free(reservation.gang)
+    return None
+
+
+def _proves_nothing(cluster: Cluster, pod: PodRecord, offered: Candidates) -> bool:
+    """Whether a node that is not offered may still be good (facts E23, E25)."""
+    return (
+        bool(pod.nominated)
+        or len(offered) == 1
+        or looks_sampled(len(offered), len(cluster.state.nodes))
+    )

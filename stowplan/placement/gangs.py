@@ -1,0 +1,283 @@
+"""Pods -> gangs: who belongs together, how many they are, what they ask, and who comes first.
+
+A gang is found by the first row of the table in ``gang_of`` that matches a pod. Owners say how
+large it is where labels do not.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from stowplan.api.errors import Violation
+from stowplan.api.models import core
+from stowplan.placement import keys, owners, reasons
+from stowplan.placement.filters import Filters
+from stowplan.placement.owners import Owners
+from stowplan.placement.podset import PodSet, Profile
+from stowplan.placement.reasons import Reason
+from stowplan.placement.records import Amounts, PodRecord, effective_requests
+from stowplan.placement.request import TopologyRequest, parse, violations
+
+MOST_PODS = 10_000  # one Placement object could not name more seats
+
+
+@dataclass(frozen=True, slots=True)
+class GangId:
+    """Which gang: what names it, and the name."""
+
+    namespace: str
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return it as people type it."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that start all or none.
+
+    Attributes:
+        id: which one.
+        size: how many pods it has.
+        pods: those that are there, podset by podset, first rank first.
+        podsets: equal pods; their counts add up to ``size`` less the pods that succeeded.
+        podset_of: for each of ``pods`` the position of its podset.
+        grows: pods beyond ``size`` join its domain instead of contradicting it.
+        ahead: its pods are made one after another.
+        packing: profile that its pods name; None for the operator's.
+    """
+
+    id: GangId
+    size: int
+    pods: tuple[PodRecord, ...]
+    podsets: tuple[PodSet, ...]
+    podset_of: tuple[int, ...]
+    grows: bool
+    ahead: bool
+    packing: Profile | None
+
+    @property
+    def request(self) -> TopologyRequest:
+        """What every podset asks of the topology."""
+        return self.podsets[0].request
+
+
+def gang_of(pod: PodRecord) -> GangId:
+    """Return the gang of ``pod``; a pod that nothing ties to others is a gang of its own."""
+    labels, owner = pod.labels, pod.owner
+    if name := labels.get(keys.POD_GROUP_NAME):
+        return GangId(pod.namespace, "pod-group", name)
+    if name := labels.get(keys.COSCHEDULING_GROUP):
+        return GangId(pod.namespace, "PodGroup", name)
+    if name := labels.get(keys.LWS_NAME):
+        return GangId(pod.namespace, "LeaderWorkerSet", f"{name}/{labels.get(keys.LWS_GROUP, '')}")
+    if name := labels.get(keys.JOBSET_NAME):
+        return GangId(pod.namespace, "JobSet", name)
+    if owner is not None:
+        return GangId(pod.namespace, owner.kind, owner.name)
+    return GangId(pod.namespace, "Pod", pod.name)
+
+
+def assemble(gang: GangId, members: Iterable[PodRecord], known: Owners) -> Gang | Reason:
+    """Return the gang of these pods, or why it cannot be placed as it is.
+
+    Failed and terminating pods do not count; succeeded ones do, except in a Job, whose owner leaves
+    them out of its size.
+    """
+    present = [pod for pod in members if pod.phase != "Failed" and not pod.terminating]
+    live = sorted((pod for pod in present if not pod.ended), key=_rank_key)
+    if not live:
+        return reasons.incomplete("no pod of the gang is there")
+    size = owners.size_of(gang.kind, live, known)
+    if isinstance(size, Reason):
+        return size
+    if size.pods > MOST_PODS:
+        return reasons.too_large(size.pods, MOST_PODS)
+    succeeded = 0 if size.without_succeeded else len(present) - len(live)
+    open_seats = size.pods - succeeded
+    if len(live) > open_seats and not size.grows:
+        return reasons.MORE_THAN_SIZE
+    if len(live) < open_seats and not size.ahead:
+        return reasons.incomplete("waiting for the other pods of the gang")
+    if len(live) > open_seats:
+        live = _first(live, open_seats)
+    asked = _asked(live, size.pods)
+    if isinstance(asked, Reason):
+        return asked
+    podsets, podset_of, pods = _podsets(live, asked[0], size, max(open_seats, len(live)))
+    return Gang(gang, size.pods, pods, podsets, podset_of, size.grows, size.ahead, asked[1])
+
+
+def _first(live: list[PodRecord], seats: int) -> list[PodRecord]:
+    """Return the pods that make up the gang; those beyond its size join them later, one by one."""
+    bound = sum(bool(pod.node) for pod in live)
+    waiting = [pod.key for pod in live if not pod.node][: max(seats - bound, 0)]
+    chosen = frozenset(waiting)
+    return [pod for pod in live if pod.node or pod.key in chosen]
+
+
+def _podsets(
+    live: list[PodRecord], request: TopologyRequest, size: "owners.Size", seats: int
+) -> tuple[tuple[PodSet, ...], tuple[int, ...], tuple[PodRecord, ...]]:
+    """Group equal pods of one role into podsets, and add the pods that are still to be made.
+
+    Those are like the last pod of their role; a role without any pod is like its template.
+    """
+    groups: dict[tuple[str, Amounts, Filters], list[PodRecord]] = {}
+    for pod in live:
+        groups.setdefault((owners.role_of(pod), pod.requests, pod.filters), []).append(pod)
+    counts = {kind: len(members) for kind, members in groups.items()}
+    if len(live) < seats:
+        roles = size.roles or (owners.Role(owners.role_of(live[-1]), seats, None),)
+        for role in roles:
+            missing = role.pods - sum(n for kind, n in counts.items() if kind[0] == role.name)
+            if missing > 0:
+                kind = _kind_of(role, groups)
+                counts[kind] = counts.get(kind, 0) + missing
+    podsets = tuple(
+        PodSet(f"podset-{i}", count, kind[1], kind[2], request)
+        for i, (kind, count) in enumerate(counts.items())
+    )
+    at = [i for i, kind in enumerate(counts) for _ in groups.get(kind, ())]
+    return podsets, tuple(at), tuple(pod for kind in counts for pod in groups.get(kind, ()))
+
+
+def _kind_of(
+    role: "owners.Role", groups: dict[tuple[str, Amounts, Filters], list[PodRecord]]
+) -> tuple[str, Amounts, Filters]:
+    for kind in reversed(groups):
+        if kind[0] == role.name:
+            return kind
+    spec = (role.template and role.template.spec) or core.PodSpec()
+    what = f"template of {role.name or 'the pods'}"
+    return role.name, effective_requests(spec, what), Filters.of(spec)
+
+
+def _asked(live: list[PodRecord], size: int) -> tuple[TopologyRequest, Profile | None] | Reason:
+    """Return the one request of all pods, and the packing profile that they name."""
+    found: set[tuple[TopologyRequest, str | None]] = set()
+    for annotations in _distinct(live):
+        broken = violations(annotations, pods=size)
+        if broken:
+            return reasons.request_invalid(broken[0])
+        found.add((parse(annotations) or TopologyRequest(), annotations.get(keys.PACKING)))
+    if len(found) > 1:
+        return reasons.REQUESTS_DIFFER
+    request, packing = found.pop()
+    match packing:
+        case None | "mixed" | "best-fit":
+            return request, packing
+        case _:
+            problem = "must be mixed or best-fit"
+            wrong = Violation(keys.PACKING, "invalid", packing, problem, "choose one of them")
+            return reasons.request_invalid(wrong)
+
+
+def _distinct(pods: Iterable[PodRecord]) -> Iterator[Mapping[str, str]]:
+    """Yield each different set of annotations once; pods of one template share theirs."""
+    seen: set[tuple[tuple[str, str], ...]] = set()
+    for pod in pods:
+        content = tuple(sorted(pod.annotations.items()))
+        if content not in seen:
+            seen.add(content)
+            yield pod.annotations
+
+
+def rank_of(pod: PodRecord) -> int | None:
+    """Return the pod's rank in its podset, if a label tells it."""
+    for label in (keys.POD_GROUP_INDEX, keys.LWS_RANK, keys.JOB_INDEX, keys.STATEFULSET_INDEX):
+        text = pod.labels.get(label) or pod.annotations.get(label) or ""
+        if text.isascii() and text.isdigit() and len(text) < 10:
+            return int(text)
+    return None
+
+
+_RankKey = tuple[int, int, tuple[tuple[int, str], ...]]
+
+
+def _rank_key(pod: PodRecord) -> _RankKey:
+    """Order by job, then rank, then natural order of names: pod-2 before pod-10."""
+    job = pod.labels.get(keys.JOBSET_JOB_INDEX, "")
+    first = int(job) if job.isascii() and job.isdigit() and len(job) < 10 else 0
+    rank = rank_of(pod)
+    parts = re.split(r"(\d+)", pod.name)
+    natural = tuple((int(p), "") if p.isascii() and p.isdigit() else (-1, p) for p in parts)
+    return first, -1 if rank is None else rank, natural
+
+
+class GangIndex:
+    """Which pods belong to which gang, kept event by event.
+
+    A pod that asked for a node may not be among the objects yet: the scheduler is often faster than
+    our own source, and a file may never name it. Such a caller counts for a while.
+    """
+
+    def __init__(self, callers_count_for: float) -> None:
+        """Begin empty; a caller that no object confirms counts for so many seconds."""
+        self._members: dict[GangId, dict[str, PodRecord]] = {}
+        self._callers: dict[GangId, dict[str, tuple[PodRecord, float]]] = {}
+        self._versions: dict[GangId, int] = {}
+        self._callers_count_for = callers_count_for
+        self._clock = 0
+
+    def set_pod(self, old: PodRecord | None, pod: PodRecord) -> None:
+        """Add or replace a pod."""
+        gang = gang_of(pod)
+        if old is not None and gang_of(old) != gang:
+            self.remove_pod(old)
+        self._members.setdefault(gang, {})[pod.key] = pod
+        self._callers.get(gang, {}).pop(pod.key, None)
+        self._touch(gang)
+
+    def remove_pod(self, pod: PodRecord) -> None:
+        """Forget a pod."""
+        gang = gang_of(pod)
+        self._members.get(gang, {}).pop(pod.key, None)
+        self._callers.get(gang, {}).pop(pod.key, None)
+        self._touch(gang)
+
+    def heard_from(self, gang: GangId, pod: PodRecord, now: float) -> None:
+        """Note that ``pod`` asked for a node."""
+        if pod.key in self._members.get(gang, {}):
+            return
+        self._drop_old_callers(gang, now)
+        callers = self._callers.setdefault(gang, {})
+        before = callers.get(pod.key)
+        callers[pod.key] = (pod, now)
+        if before is None or before[0] != pod:
+            self._touch(gang)
+
+    def members(self, gang: GangId, now: float) -> Mapping[str, PodRecord]:
+        """Return the pods of ``gang`` by key."""
+        self._drop_old_callers(gang, now)
+        callers = self._callers.get(gang)
+        if not callers:
+            return self._members.get(gang, {})
+        return {**{key: pod for key, (pod, _) in callers.items()}, **self._members.get(gang, {})}
+
+    def _drop_old_callers(self, gang: GangId, now: float) -> None:
+        callers = self._callers.get(gang, {})
+        old = [key for key, (_, heard) in callers.items() if now - heard > self._callers_count_for]
+        for key in old:
+            del callers[key]
+        if old:
+            self._touch(gang)
+
+    def version(self, gang: GangId) -> int:
+        """Return a number that changes whenever the gang's pods do."""
+        return self._versions.get(gang, 0)
+
+    def ids(self) -> list[GangId]:
+        """Return every gang that has a pod."""
+        return [gang for gang, members in self._members.items() if members]
+
+    def _touch(self, gang: GangId) -> None:
+        self._clock += 1
+        if self._members.get(gang) or self._callers.get(gang):
+            self._versions[gang] = self._clock
+            return
+        self._members.pop(gang, None)
+        self._callers.pop(gang, None)
+        self._versions.pop(gang, None)

@@ -1,0 +1,90 @@
+"""Every label, annotation and gate that placement reads, by the names that users type."""
+
+KUEUE = "kueue.x-k8s.io/"
+OURS = "stowplan.dev/"
+
+# A request: ours and Kueue's spelling mean the same.
+REQUIRED = (OURS + "required-topology", KUEUE + "podset-required-topology")
+PREFERRED = (OURS + "preferred-topology", KUEUE + "podset-preferred-topology")
+UNCONSTRAINED = (OURS + "unconstrained-topology", KUEUE + "podset-unconstrained-topology")
+PACKING = OURS + "packing"
+OUR_SLICES = OURS + "slices"
+SLICE_LEVEL = KUEUE + "podset-slice-required-topology"
+SLICE_SIZE = KUEUE + "podset-slice-size"
+SLICE_LAYERS = KUEUE + "podset-slice-required-topology-constraints"
+PODSET_GROUP = (OURS + "podset-group", KUEUE + "podset-group-name")
+INDEX_OFFSET = KUEUE + "pod-index-offset"
+
+# A gang named by Kueue's plain-pod labels.
+POD_GROUP_NAME = KUEUE + "pod-group-name"
+POD_GROUP_COUNT = KUEUE + "pod-group-total-count"
+POD_GROUP_INDEX = KUEUE + "pod-group-pod-index"
+ROLE_HASH = KUEUE + "role-hash"
+
+# Held by Kueue: such a pod is placed and pinned by Kueue, never by us.
+HELD_LABELS = (KUEUE + "queue-name", KUEUE + "podset", KUEUE + "managed")
+HELD_ANNOTATION = KUEUE + "workload"
+
+# Other ways to name a gang, and the rank of a pod in it.
+COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
+LWS = "leaderworkerset.sigs.k8s.io/"
+LWS_NAME = LWS + "name"
+LWS_GROUP = LWS + "group-index"
+LWS_SIZE = LWS + "size"
+LWS_RANK = LWS + "worker-index"
+JOBSET = "jobset.sigs.k8s.io/"
+JOBSET_NAME = JOBSET + "jobset-name"
+JOBSET_JOB = JOBSET + "replicatedjob-name"
+JOBSET_JOB_INDEX = JOBSET + "job-index"
+JOBSET_UID = JOBSET + "jobset-uid"
+JOB_INDEX = "batch.kubernetes.io/job-completion-index"
+STATEFULSET_INDEX = "apps.kubernetes.io/pod-index"
+DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
+
+# A pod that carries one of these asks for topology.
+REQUEST_KEYS = frozenset(
+    (*REQUIRED, *PREFERRED, *UNCONSTRAINED, OUR_SLICES, SLICE_LEVEL, SLICE_SIZE, SLICE_LAYERS)
+)
+
+# On an owner: its followers wait for a scheduled leader, so a gang is never seen complete.
+EXCLUSIVE = (
+    "alpha.jobset.sigs.k8s.io/exclusive-topology",
+    "leaderworkerset.sigs.k8s.io/exclusive-topology",
+)
+
+# What a record keeps of a pod's metadata; the rest is dropped when it is read.
+LABELS_KEPT = frozenset(
+    (
+        *HELD_LABELS,
+        POD_GROUP_NAME,
+        POD_GROUP_INDEX,
+        COSCHEDULING_GROUP,
+        LWS_NAME,
+        LWS_GROUP,
+        LWS_RANK,
+        JOBSET_NAME,
+        JOBSET_JOB,
+        JOBSET_JOB_INDEX,
+        JOBSET_UID,
+        JOB_INDEX,
+        STATEFULSET_INDEX,
+    )
+)
+ANNOTATIONS_KEPT = frozenset(
+    (
+        *REQUIRED,
+        *PREFERRED,
+        *UNCONSTRAINED,
+        PACKING,
+        OUR_SLICES,
+        SLICE_LEVEL,
+        SLICE_SIZE,
+        SLICE_LAYERS,
+        *PODSET_GROUP,
+        POD_GROUP_COUNT,
+        ROLE_HASH,
+        HELD_ANNOTATION,
+        LWS_SIZE,
+        JOB_INDEX,
+    )
+)

@@ -1,0 +1,118 @@
+"""Request shapes: what a pod asks for and of which nodes, with its counts kept warm.
+
+Pods of one gang, and often of many gangs, ask for the same. Their counts are kept per shape and
+brought up to date when they are asked for: a decision costs the nodes that changed, not all nodes.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+
+from stowplan.placement.filters import NODE_NAME_FIELD, Excluded, Filters, Taint
+from stowplan.placement.records import Amounts
+from stowplan.placement.state import RING, View
+from stowplan.topology.fit import Ask, Counts, catch_up, pods_per_domain
+from stowplan.topology.tree import Flags
+
+MOST_SHAPES = 256  # counts of 100,000 nodes take about 1 MB a shape
+
+NO_LEAVES: Flags = np.empty(0, dtype=np.uint8)
+
+
+@dataclass(slots=True, eq=False)
+class Shape:
+    """One request on one structure of the cluster.
+
+    Attributes:
+        ask: the request in rows of ``view.leaves.free``.
+        names: the resource of each entry of ``ask``.
+        counts: pods per domain, right up to ``seen``.
+        seen: position in the ring of changes.
+        epoch: of the view that this was made for.
+    """
+
+    ask: Ask
+    names: tuple[str, ...]
+    counts: Counts
+    seen: int
+    epoch: int
+
+    @classmethod
+    def of(cls, amounts: Amounts, filters: Filters, view: View) -> "Shape":
+        """Judge the filters and count all leaves."""
+        shape = cls(
+            ask=ask_of(amounts, filters, view),
+            names=tuple(name for name, _ in amounts),
+            counts=Counts.plain(np.zeros(view.tree.domain_count, dtype=np.int64)),
+            seen=view.head,
+            epoch=view.epoch,
+        )
+        shape.recount(view)
+        return shape
+
+    def recount(self, view: View) -> None:
+        """Count all leaves anew."""
+        pods_per_domain(view.tree, view.leaves, self.ask, self.counts.pods)
+        self.seen = view.head
+
+    def catch_up(self, view: View) -> None:
+        """Bring the counts up to date without deciding anything."""
+        catch_up(
+            view.tree.arrays,
+            view.leaves,
+            self.ask,
+            view.changed,
+            self.seen,
+            view.head,
+            self.counts.pods,
+        )
+        self.seen = view.head
+
+
+class Shapes:
+    """The shapes in use; the ones least recently used are forgotten."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._known: OrderedDict[tuple[Amounts, Filters], Shape] = OrderedDict()
+
+    def get(self, amounts: Amounts, filters: Filters, view: View) -> Shape:
+        """Return the shape; its counts are right, or within reach of the ring of changes."""
+        key = (amounts, filters)
+        shape = self._known.get(key)
+        if shape is None or shape.epoch != view.epoch:
+            shape = self._known[key] = Shape.of(amounts, filters, view)
+        elif view.head - shape.seen > RING:
+            shape.recount(view)
+        self._known.move_to_end(key)
+        if len(self._known) > MOST_SHAPES:
+            self._known.popitem(last=False)
+        return shape
+
+
+def ask_of(amounts: Amounts, filters: Filters, view: View) -> Ask:
+    """Return a request as arrays, its filters judged once per node class."""
+    by_name = view.tree.levels.has_host and filters.names_nodes()
+    verdicts = (
+        [True] * len(view.classes)
+        if by_name or not view.tree.levels.has_host
+        else [filters.excluded_by(c.labels, c.taints) is None for c in view.classes]
+    )
+    return Ask(
+        rows=np.array([view.row_of(name) for name, _ in amounts], dtype=np.int32),
+        amounts=np.array([amount for _, amount in amounts], dtype=np.float64),
+        class_allowed=np.array(verdicts or [True], dtype=np.uint8),
+        leaf_allowed=np.array(
+            [excluded_by(filters, view, leaf) is None for leaf in range(view.tree.leaf_count)],
+            dtype=np.uint8,
+        )
+        if by_name
+        else NO_LEAVES,
+    )
+
+
+def excluded_by(filters: Filters, view: View, leaf: int) -> tuple[Excluded, Taint | None] | None:
+    """Return which filter keeps a pod off a leaf that is one node; None when none does."""
+    node = view.nodes[view.tree.nodes[leaf]]
+    return filters.excluded_by({**node.labels, NODE_NAME_FIELD: node.name}, node.taints)

@@ -1,0 +1,314 @@
+"""Folds Nodes and Pods into arrays in place; a generation number names each state.
+
+What a node has left is its allocatable, less the pods bound to it, less the seats that the ledger
+holds there. Usage is kept by node name in exact whole numbers, so a pod may be seen before its
+node, and a node may go and come back.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stowplan.placement.filters import Taint
+from stowplan.placement.records import Amounts, NodeRecord, PodRecord, node_changes
+from stowplan.topology import capacity
+from stowplan.topology.assign import Workspace
+from stowplan.topology.fit import Leaves
+from stowplan.topology.levels import HOSTNAME, Levels
+from stowplan.topology.tree import DomainTree, Index, Path, Room
+
+# How many changes of leaves are remembered. A request shape that lags further is recounted, which
+# is then the cheaper way; must be a power of two.
+RING = 1 << 14
+
+_MATTERS = {"allocatable", "labels", "taints"}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClass:
+    """Nodes with equal labels (hostname aside) and taints: filters judge all of them at once."""
+
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+
+
+@dataclass(slots=True, eq=False)
+class View:
+    """The arrays of one structure of the cluster; live, so read them between two events.
+
+    Attributes:
+        epoch: changes when the structure does; then everything made from an older view is void.
+        tree: N nodes in D domains.
+        leaves: free room, usability and class of each leaf.
+        total: (R, leaves) allocatable of usable nodes, the room of an empty leaf.
+        resources: name of each row of ``free`` but the last.
+        rows: row of each resource.
+        nodes: the record of each node, live.
+        leaf_of: leaf of each node in the tree, counted from the first leaf.
+        classes: the node classes that ``leaves.class_of`` refers to.
+        changed: ring of leaves that changed, see ``topology.fit.catch_up``.
+        head: position of the next change.
+        left_out: nodes that lack a level label.
+        work: scratch of the kernels.
+    """
+
+    epoch: int
+    tree: DomainTree
+    leaves: Leaves
+    total: Room
+    resources: tuple[str, ...]
+    rows: Mapping[str, int]
+    nodes: Mapping[str, NodeRecord]
+    leaf_of: Mapping[str, int]
+    classes: list[NodeClass]
+    changed: Index
+    left_out: tuple[str, ...]
+    work: Workspace
+    head: int = 0
+
+    def row_of(self, resource: str) -> int:
+        """Return the row of ``resource``; the last row, all zero, when no node offers it."""
+        return self.rows.get(resource, len(self.resources))
+
+
+def holds_room(pod: PodRecord) -> bool:
+    """Whether the pod takes room on its node: bound and not ended; terminating pods still do."""
+    return bool(pod.node) and not pod.ended
+
+
+def room_changes(old: PodRecord | None, new: PodRecord | None) -> bool:
+    """Whether usage must be looked at when ``old`` becomes ``new`` (None: not there).
+
+    The end of a pod may have been missed, so the deletion of any bound pod counts.
+    """
+    if new is None:
+        return old is not None and bool(old.node)
+    if old is None:
+        return holds_room(new)
+    return _seat(old) != _seat(new)
+
+
+@dataclass(slots=True, eq=False)
+class ClusterState:
+    """The nodes and pods of one cluster, and how much room they leave.
+
+    Attributes:
+        levels: what forms the tree.
+        count_topology_pods: whether bound pods that ask for topology count like others. Kueue
+            counts them by workload instead; a picture of what Kueue sees sets this to False.
+        generation: rises with every change that could change an answer.
+    """
+
+    levels: Levels
+    count_topology_pods: bool = True
+    generation: int = 0
+    nodes: dict[str, NodeRecord] = field(default_factory=dict)
+    pods: dict[str, PodRecord] = field(default_factory=dict)
+    _used: dict[str, dict[str, int]] = field(default_factory=dict)
+    _view: View | None = None
+    _epoch: int = 0
+
+    def set_node(self, node: NodeRecord) -> None:
+        """Add or replace a node."""
+        old = self.nodes.get(node.name)
+        self.nodes[node.name] = node
+        if old is None:
+            self._view = None
+        elif changes := set(node_changes(old, node)):
+            self._update_node(old, node, changes)
+        was_usable = old is not None and old.usable
+        if was_usable != node.usable or (
+            node.usable and old is not None and _MATTERS.intersection(node_changes(old, node))
+        ):
+            self.generation += 1
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; its pods keep their usage until they are removed."""
+        old = self.nodes.pop(name, None)
+        if old is None:
+            return
+        self._view = None
+        if old.usable:
+            self.generation += 1
+
+    def set_pod(self, pod: PodRecord) -> str | None:
+        """Add or replace a pod; return the node on which this made room, if any."""
+        old = self.pods.get(pod.key)
+        self.pods[pod.key] = pod
+        return self._move(old, pod)
+
+    def remove_pod(self, key: str) -> str | None:
+        """Forget a pod; return the node on which this made room, if any."""
+        return self._move(self.pods.pop(key, None), None)
+
+    def take(self, node: str, amounts: Amounts) -> None:
+        """Take room on a node for a seat that is promised but not bound yet."""
+        self._add_usage(node, amounts, 1)
+
+    def give_back(self, node: str, amounts: Amounts) -> None:
+        """Return the room of a seat."""
+        self._add_usage(node, amounts, -1)
+
+    def used_on(self, node: str) -> Mapping[str, int]:
+        """Return what pods and seats use on a node, zeros left out."""
+        return {name: n for name, n in self._used.get(node, {}).items() if n}
+
+    def usable_nodes(self) -> list[str]:
+        """Return the nodes that may give room, by name."""
+        return sorted(name for name, node in self.nodes.items() if node.usable)
+
+    def counts(self, pod: PodRecord) -> bool:
+        """Whether the pod's requests are taken off its node."""
+        return holds_room(pod) and (self.count_topology_pods or not pod.asks)
+
+    def view(self) -> View:
+        """Return the arrays, rebuilt when nodes, levels or resources came or went."""
+        if self._view is None:
+            self._epoch += 1
+            self._view = self._build()
+        return self._view
+
+    def _move(self, old: PodRecord | None, new: PodRecord | None) -> str | None:
+        if not room_changes(old, new):
+            return None
+        before = old if old is not None and self.counts(old) else None
+        after = new if new is not None and self.counts(new) else None
+        if before is not None:
+            self._add_usage(before.node, before.requests, -1)
+        if after is not None:
+            self._add_usage(after.node, after.requests, 1)
+        if before is None or (after is not None and not _frees(before, after)):
+            return None
+        return before.node
+
+    def _add_usage(self, node: str, amounts: Amounts, sign: int) -> None:
+        used = self._used.setdefault(node, {})
+        for name, amount in amounts:
+            used[name] = used.get(name, 0) + sign * amount
+        self.generation += 1
+        view = self._view
+        if view is not None and (leaf := view.leaf_of.get(node)) is not None:
+            self._refresh(view, leaf)
+
+    def _update_node(self, old: NodeRecord, node: NodeRecord, changes: set[str]) -> None:
+        """Change the arrays in place where the structure allows it."""
+        view = self._view
+        if view is None:
+            return
+        path = self.levels.path(node.name, node.labels)
+        if path != self.levels.path(old.name, old.labels):
+            self._view = None
+            return
+        leaf = view.leaf_of.get(node.name)
+        if leaf is None:
+            return
+        if "allocatable" in changes and any(name not in view.rows for name, _ in node.allocatable):
+            self._view = None
+            return
+        if not changes.isdisjoint(("labels", "taints")):
+            number = _class_number(view.classes, node)
+            if number is None:
+                self._view = None
+                return
+            view.leaves.class_of[leaf] = number
+        self._refresh(view, leaf)
+
+    def _refresh(self, view: View, leaf: int) -> None:
+        """Write one leaf's room and usability and log it as changed.
+
+        A leaf holds one node when there is a host level; else the rooms of its nodes add up.
+        """
+        starts = view.tree.node_start
+        names = view.tree.nodes[starts[leaf] : starts[leaf + 1]]
+        usable = [self.nodes[name] for name in names if self.nodes[name].usable]
+        total = dict.fromkeys(view.resources, 0)
+        free = dict.fromkeys(view.resources, 0)
+        for node in usable:
+            for resource, amount in node.allocatable:
+                total[resource] += amount
+                free[resource] += amount
+            for resource, amount in self._used.get(node.name, {}).items():
+                if resource in free:
+                    free[resource] -= amount
+        limit = capacity.LIMIT - 1
+        for row, resource in enumerate(view.resources):
+            view.total[row, leaf] = min(total[resource], limit)
+            view.leaves.free[row, leaf] = max(min(free[resource], limit), -limit)
+        view.leaves.usable[leaf] = bool(usable)
+        view.changed[view.head & (RING - 1)] = leaf
+        view.head += 1
+
+    def _build(self) -> View:
+        placed: list[tuple[Path, str]] = []
+        left_out: list[str] = []
+        for name, node in self.nodes.items():
+            path = self.levels.path(name, node.labels)
+            if path is None:
+                left_out.append(name)
+            else:
+                placed.append((path, name))
+        tree = DomainTree.of(self.levels, placed)
+        resources = tuple(
+            sorted({r for _, name in placed for r, _ in self.nodes[name].allocatable})
+        )
+        shape = (len(resources) + 1, tree.leaf_count)
+        leaf_of = np.repeat(np.arange(tree.leaf_count), np.diff(tree.node_start)).tolist()
+        view = View(
+            epoch=self._epoch,
+            tree=tree,
+            leaves=Leaves(
+                free=np.zeros(shape, dtype=np.float64),
+                usable=np.zeros(tree.leaf_count, dtype=np.uint8),
+                class_of=np.zeros(tree.leaf_count, dtype=np.int32),
+            ),
+            total=np.zeros(shape, dtype=np.float64),
+            resources=resources,
+            rows={name: row for row, name in enumerate(resources)},
+            nodes=self.nodes,
+            leaf_of=dict(zip(tree.nodes, leaf_of, strict=True)),
+            classes=_classes(self.nodes[name] for name in tree.nodes),
+            changed=np.zeros(RING, dtype=np.int32),
+            left_out=tuple(sorted(left_out)),
+            work=Workspace.of(tree),
+        )
+        numbers = {_class_key(c.labels, c.taints): i for i, c in enumerate(view.classes)}
+        for name, leaf in view.leaf_of.items():
+            node = self.nodes[name]
+            if self.levels.has_host:  # node filters act only where a leaf is a node (section 1)
+                view.leaves.class_of[leaf] = numbers[_class_key(node.labels, node.taints)]
+        for leaf in range(tree.leaf_count):
+            self._refresh(view, leaf)
+        return view
+
+
+def _seat(pod: PodRecord) -> tuple[str, Amounts] | None:
+    return (pod.node, pod.requests) if holds_room(pod) else None
+
+
+def _frees(before: PodRecord, after: PodRecord) -> bool:
+    """Whether a change made room on the old node: the pod moved, or asks less of something."""
+    if before.node != after.node:
+        return True
+    left = dict(after.requests)
+    return any(left.get(name, 0) < amount for name, amount in before.requests)
+
+
+_ClassKey = tuple[frozenset[tuple[str, str]], tuple[Taint, ...]]
+
+
+def _class_key(labels: Mapping[str, str], taints: tuple[Taint, ...]) -> _ClassKey:
+    return frozenset(item for item in labels.items() if item[0] != HOSTNAME), taints
+
+
+def _classes(nodes: Iterable[NodeRecord]) -> list[NodeClass]:
+    distinct = {_class_key(node.labels, node.taints): node for node in nodes}
+    return [NodeClass(node.labels, node.taints) for node in distinct.values()]
+
+
+def _class_number(classes: list[NodeClass], node: NodeRecord) -> int | None:
+    key = _class_key(node.labels, node.taints)
+    for number, c in enumerate(classes):
+        if _class_key(c.labels, c.taints) == key:
+            return number
+    return None
