@@ -1,0 +1,106 @@
+"""``stowplan serve``: everything that answers, until SIGTERM."""
+
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+from aiohttp import web
+
+from stowplan.api.errors import InvalidObjectError
+from stowplan.cli import flags
+from stowplan.cli.rules import SERVE_RULES
+from stowplan.cli.settings import Settings
+from stowplan.kube.files import FileSource
+from stowplan.serving.listener import Listener
+from stowplan.serving.probes import add_probes, probe_application
+from stowplan.serving.readiness import Readiness
+from stowplan.serving.run import Background, serve
+from stowplan.serving.run import run as run_loop
+from stowplan.serving.tls import ReloadingCertificate
+from stowplan.telemetry import logs, metrics
+
+SUMMARY = "Answer kube-scheduler's extender calls; probes and metrics beside them."
+
+
+def run(argv: Sequence[str]) -> int:
+    """Serve until a signal, and return 0."""
+    # As the first process of a container, a signal that nobody handles would be lost.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    in_force, _ = flags.read("stowplan serve", SUMMARY, argv, SERVE_RULES)
+    settings = in_force.settings
+    logs.configure(settings.log_format, settings.log_level)
+    certificate = _certificate(settings)
+    readiness = Readiness()
+    application, background = _extender(settings, readiness)
+    main = serve(
+        _listeners(settings, readiness, application, certificate),
+        readiness,
+        settings.drain_seconds,
+        background=background,
+        address_file=settings.address_file,
+    )
+    run_loop(main)
+    return 0
+
+
+def _extender(
+    settings: Settings, readiness: Readiness
+) -> tuple[web.Application, Sequence[Background]]:
+    """Return the extender over the loaded files, and what runs beside it."""
+    # Late: they import the kernels, and a wrong flag should be reported before that.
+    from extender import app as extender
+    from stowplan.placement.cluster import Cluster, Objects, Policy
+    from stowplan.topology.levels import Levels
+
+    policy = Policy(
+        levels=Levels.over_hosts(settings.levels),
+        packing=settings.packing,
+        keep_seconds=settings.reservation_seconds,
+        keep_slow_seconds=settings.reservation_with_claims_seconds,
+        exclude_seconds=settings.exclude_seconds,
+    )
+    cluster = Cluster(policy)
+    source = FileSource(settings.from_file)
+    cluster.replace(Objects.of(source.load()))
+    metrics.mark_state_loaded()
+    application = extender.build_application(
+        cluster,
+        body_limit_bytes=settings.body_limit_bytes,
+        deadline_seconds=settings.deadline_seconds,
+    )
+    readiness.not_ready(extender.KERNELS, "being compiled")
+
+    async def take_over(objects: list[dict[str, Any]]) -> None:
+        await extender.replace_cluster(cluster, objects)
+        metrics.mark_state_loaded()
+        metrics.child(metrics.STATE_RELOADS_TOTAL, "ok").inc()
+
+    return application, (
+        lambda: extender.start_kernels(application, readiness),
+        lambda: extender.keep_ledger(cluster),
+        lambda: source.watch(settings.reload_seconds, take_over, _count_refusal),
+    )
+
+
+def _count_refusal(_: InvalidObjectError) -> None:
+    metrics.child(metrics.STATE_RELOADS_TOTAL, "refused").inc()
+
+
+def _listeners(
+    settings: Settings,
+    readiness: Readiness,
+    application: web.Application,
+    certificate: ReloadingCertificate | None,
+) -> list[Listener]:
+    keep_alive = settings.keep_alive_seconds
+    extender = Listener("extender", application, settings.listen, certificate, keep_alive)
+    if settings.probe_listen is None:
+        add_probes(application, readiness)
+        return [extender]
+    return [extender, Listener("probes", probe_application(readiness), settings.probe_listen)]
+
+
+def _certificate(settings: Settings) -> ReloadingCertificate | None:
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return None
+    return ReloadingCertificate(settings.tls_certificate, settings.tls_key, settings.client_ca)
