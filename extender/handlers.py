@@ -1,0 +1,133 @@
+"""One function per verb: parse, decide, respond."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+from aiohttp import web
+
+from extender import wire
+from stowplan.api.errors import InvalidObjectError, WireError
+from stowplan.placement import decide, reasons
+from stowplan.placement.cluster import Cluster
+from stowplan.placement.rank import rank_nodes
+from stowplan.telemetry import metrics
+
+log = structlog.get_logger()
+
+CLUSTER = web.AppKey("cluster", Cluster)
+STARTED = web.AppKey("started", asyncio.Event)  # kernels are compiled
+WARNED = web.AppKey("warned", list[str])  # what was warned of already: once a process is enough
+DEADLINE_SECONDS = web.AppKey("deadline_seconds", float)
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+Decider = Callable[[web.Application, bytes], tuple[metrics.Outcome, bytes]]
+
+
+def answers(verb: metrics.Verb, trouble: Callable[[str], bytes]) -> Callable[[Decider], Handler]:
+    """Turn a function from body to answer into a handler that always answers 200 (facts E2, E4).
+
+    Args:
+        verb: for metrics and logs.
+        trouble: makes the answer that tells what kept us from answering.
+    """
+
+    def decorate(decider: Decider) -> Handler:
+        async def handler(request: web.Request) -> web.Response:
+            began = time.perf_counter()
+            try:
+                async with asyncio.timeout(request.app[DEADLINE_SECONDS]):
+                    body = await request.read()
+                metrics.child(metrics.REQUEST_BODY_BYTES, verb).observe(len(body))
+                began = time.perf_counter()
+                outcome, answer = decider(request.app, body)
+            except Exception as error:  # the outermost loop of one request
+                outcome, answer = "failed", trouble(_trouble(verb, error))
+            spent = time.perf_counter() - began
+            metrics.child(metrics.DECISION_DURATION_SECONDS, verb, outcome).observe(spent)
+            metrics.child(metrics.DECISIONS_TOTAL, verb, outcome).inc()
+            return web.Response(body=answer, content_type="application/json")
+
+        return handler
+
+    return decorate
+
+
+@answers("filter", trouble=wire.filter_error)
+def filter_nodes(app: web.Application, body: bytes) -> tuple[metrics.Outcome, bytes]:
+    """Keep the one candidate on which the pod's whole gang lands in one domain."""
+    args = _parse(app, body)
+    if not args.asks():  # such a pod never gets an error, whatever state we are in
+        return "untouched", wire.filter_result(decide.Untouched(), args.offered)
+    pod = args.pod()
+    if not app[STARTED].is_set():
+        return "failed", wire.filter_error(reasons.STARTING)
+    cluster = app[CLUSTER]
+    if decide.looks_sampled(len(args.offered), len(cluster.state.nodes)):
+        metrics.LIST_LOOKS_SAMPLED_TOTAL.inc()
+    verdict = decide.filter_nodes(cluster, pod, args.offered, time.monotonic())
+    _tell(pod.key, verdict)
+    return verdict.outcome, wire.filter_result(verdict, args.offered)
+
+
+def _no_scores(problem: str) -> bytes:
+    """Return no scores: a HostPriorityList has no place for an error (E30)."""
+    return wire.host_priorities([])
+
+
+@answers("prioritize", trouble=_no_scores)
+def prioritize_nodes(app: web.Application, body: bytes) -> tuple[metrics.Outcome, bytes]:
+    """Score the candidates so that pods pack and whole domains stay free."""
+    args = _parse(app, body)
+    if not app[STARTED].is_set():
+        return "failed", wire.host_priorities([])
+    ranking = rank_nodes(app[CLUSTER], args.pod(), args.offered.names())
+    return "ranked", wire.host_priorities(ranking)
+
+
+def _parse(app: web.Application, body: bytes) -> wire.ExtenderArgs:
+    args = wire.ExtenderArgs.parse(body)
+    if args.offered.whole_nodes:
+        metrics.NODE_OBJECTS_RECEIVED_TOTAL.inc()
+        if not app[WARNED]:
+            app[WARNED].append("nodes")
+            log.warning("whole nodes received", remedy="set nodeCacheCapable: true")
+    return args
+
+
+def _trouble(verb: metrics.Verb, error: Exception) -> str:
+    """Return what to tell the peer, and count or log what it is no business of."""
+    match error:
+        case WireError() | InvalidObjectError():
+            metrics.child(metrics.WIRE_ERRORS_TOTAL, verb).inc()
+            return f"stowplan: {error}"
+        case web.HTTPRequestEntityTooLarge():
+            metrics.child(metrics.WIRE_ERRORS_TOTAL, verb).inc()
+            return "stowplan: the body is larger than body_limit_bytes; raise it"
+        case TimeoutError():
+            return "stowplan: the body did not arrive within deadline_seconds"
+        case _:
+            log.exception("answer failed", verb=verb, exc_info=error)
+            return "stowplan: internal error, see our log"
+
+
+def _tell(pod: str, verdict: decide.Verdict) -> None:
+    """Count refusals, and log what was decided; an answer from memory is no decision."""
+    match verdict:
+        case decide.Placed(committed=committed) if committed:
+            log.info(
+                "gang placed",
+                pod=pod,
+                gang=str(verdict.gang),
+                seats=committed,
+                level=verdict.level,
+                domain="/".join(verdict.domain),
+                node=verdict.node,
+            )
+        case decide.Refused(reason=reason):
+            metrics.child(metrics.REFUSALS_TOTAL, reason.word).inc()
+            if verdict.judged:
+                log.info("gang refused", pod=pod, gang=str(verdict.gang), reason=str(reason))
+        case _:
+            pass
