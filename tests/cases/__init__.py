@@ -1,0 +1,1 @@
+"""The shared domain-fit cases, replayed against the product."""
