@@ -66,6 +66,4 @@ async def replace_cluster(cluster: Cluster, objects: Iterable[Mapping[str, Any]]
     Raises:
         InvalidObjectError: the version is broken; nothing of it was taken.
     """
-    checked = await asyncio.to_thread(Objects.of, objects)
-    cluster.replace(checked)
-    log.info("cluster replaced", nodes=len(checked.nodes), pods=len(checked.pods))
+    cluster.replace(await asyncio.to_thread(Objects.of, objects))

@@ -1,6 +1,7 @@
 """``stowplan serve``: everything that answers, until SIGTERM."""
 
 import signal
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,6 +64,9 @@ def _extender(
     source = FileSource(settings.from_file)
     cluster.replace(Objects.of(source.load()))
     metrics.mark_state_loaded()
+    # What was loaded stays: a full collection over it would stall the loop longer than any decision.
+    gc.collect()
+    gc.freeze()
     application = extender.build_application(
         cluster,
         body_limit_bytes=settings.body_limit_bytes,

@@ -73,7 +73,7 @@ def _declare(
 DECISION_DURATION_SECONDS = _declare(
     Histogram,
     "stowplan_decision_duration_seconds",
-    "Time from the parsed request to the verdict.",
+    "Time from the whole body to the answer.",
     ("verb", "outcome"),
     # The budget of a warm decision is 40 µs, the scheduler's patience one second.
     buckets=(5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0),
