@@ -1,7 +1,7 @@
 """``stowplan serve``: everything that answers, until SIGTERM."""
 
-import signal
 import gc
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,7 +64,7 @@ def _extender(
     source = FileSource(settings.from_file)
     cluster.replace(Objects.of(source.load()))
     metrics.mark_state_loaded()
-    # What was loaded stays: a full collection over it would stall the loop longer than any decision.
+    # What was loaded stays; collecting over it would stall the loop longer than a decision.
     gc.collect()
     gc.freeze()
     application = extender.build_application(
