@@ -6,8 +6,8 @@ from typing import Any
 
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.models import core
-from stowplan.placement import owners
-from stowplan.placement.gangs import GangId, GangIndex
+from stowplan.placement import keys, owners
+from stowplan.placement.gangs import GangId, GangIndex, gang_of
 from stowplan.placement.ledger import Ledger
 from stowplan.placement.owners import Owners
 from stowplan.placement.podset import Profile
@@ -86,7 +86,7 @@ class Objects:
                     case "Pod":
                         pod = PodRecord.of(core.read(core.Pod, obj, _name(obj)))
                         pods[pod.key] = pod
-                    case kind if kind in owners.KINDS:
+                    case str(kind) if _group(obj) == keys.API_GROUPS.get(kind):
                         owner = OwnerRecord.of(core.read(core.Owner, obj, _name(obj)))
                         known[owner.namespace, owner.kind, owner.name] = owner
                     case _:
@@ -141,6 +141,7 @@ class Cluster:
         self.state.set_pod(pod)
         self.gangs.set_pod(old, pod)
         self.ledger.settle(pod)
+        self.ledger.adopt(gang_of(pod), pod, owners.role_of(pod))
 
     def remove_pod(self, key: str) -> None:
         """Forget a pod and its seat."""
@@ -196,6 +197,11 @@ class Cluster:
                 self.ledger.forget_exclusions(gang)
         for gang in [gang for gang in self.refusals if gang not in there]:
             del self.refusals[gang]
+
+
+def _group(obj: Mapping[str, Any]) -> str:
+    """Return the API group of an object; empty for the core group."""
+    return str(obj.get("apiVersion", "")).rpartition("/")[0]
 
 
 def _name(obj: Mapping[str, Any]) -> str:

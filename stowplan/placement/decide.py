@@ -9,18 +9,19 @@ from typing import ClassVar, Literal, Protocol
 
 from stowplan.placement import reasons
 from stowplan.placement.cluster import Cluster, Refusal
-from stowplan.placement.gangs import Gang, GangId, assemble, gang_of, rank_of
-from stowplan.placement.ledger import Reservation, Seat
+from stowplan.placement.gangs import Gang, GangId, assemble, gang_of, place_of
+from stowplan.placement.ledger import Kind, Reservation, Seat
+from stowplan.placement.owners import role_of
 from stowplan.placement.placing import (
     excluded_leaves,
     first_fit,
     place_gang,
+    preferred_regions,
     refusal,
-    regions_of,
 )
 from stowplan.placement.podset import NoFit, PodSet
 from stowplan.placement.reasons import Reason
-from stowplan.placement.records import PodRecord
+from stowplan.placement.records import Amounts, PodRecord
 
 Outcome = Literal["untouched", "placed", "refused", "ranked"]
 
@@ -105,9 +106,8 @@ def filter_nodes(cluster: Cluster, pod: PodRecord, offered: Candidates, now: flo
     gang = gang_of(pod)
     if pod.native_group:
         return Refused(reasons.NATIVE_GROUP, gang, judged=False)
-    known = cluster.state.pods.get(pod.key)
-    if known is not None and known.is_another(pod):
-        return Refused(reasons.OLDER_POD, gang, judged=False)
+    if (reason := _not_itself(cluster, pod)) is not None:
+        return Refused(reason, gang, judged=False)
     cluster.gangs.heard_from(gang, pod, now)
     committed = 0
     for _ in range(_MOST_TRIES):
@@ -122,6 +122,16 @@ def filter_nodes(cluster: Cluster, pod: PodRecord, offered: Candidates, now: flo
         if (reason := _give_up(cluster, reservation, seat, pod, offered, now)) is not None:
             return Refused(reason, gang, judged=True)
     return Refused(reasons.SEAT_LOST, gang, judged=True)
+
+
+def _not_itself(cluster: Cluster, pod: PodRecord) -> Reason | None:
+    """Return why nothing should be promised to this pod: it goes, or it is not the one we know."""
+    known = cluster.state.pods.get(pod.key)
+    if known is not None and known.is_another(pod):
+        return reasons.OLDER_POD
+    if pod.terminating or (known is not None and known.terminating):
+        return reasons.TERMINATING
+    return None
 
 
 def needs_decision(pod: PodRecord) -> bool:
@@ -172,19 +182,30 @@ def _refuse(cluster: Cluster, gang: GangId, reason: Reason, now: float) -> Refus
 
 
 def _waiting_seat(cluster: Cluster, reservation: Reservation, pod: PodRecord) -> Seat | None:
-    """Give the pod a seat that waits for one like it: its own rank's, else the first."""
-    kind = (pod.requests, pod.filters)
+    """Give the pod a seat that waits for one like it: its own rank's, else the first.
+
+    What admission adds to a pod is not in its template: the role tells whose seat it is, as long as
+    the seat is large enough. Whether its node suits is for kube-scheduler to say.
+    """
     waiting = [
         seat
         for seat in reservation.seats
-        if seat.pod is None and not seat.bound and reservation.kinds[seat.podset] == kind
+        if seat.pod is None
+        and not seat.bound
+        and reservation.kinds[seat.podset].role == role_of(pod)
+        and _covers(seat.amounts, pod.requests)
     ]
     if not waiting:
         return None
-    rank = rank_of(pod)
+    rank = place_of(pod)
     seat = next((seat for seat in waiting if seat.rank == rank), waiting[0])
     cluster.ledger.assign(reservation, seat, pod)
     return seat
+
+
+def _covers(room: Amounts, asked: Amounts) -> bool:
+    have = dict(room)
+    return all(have.get(name, 0) >= amount for name, amount in asked)
 
 
 def _join(
@@ -194,9 +215,10 @@ def _join(
     node = _one_more(cluster, reservation, gang, pod, now)
     if isinstance(node, Reason):
         return Refused(node, gang.id, judged=True)
-    kinds = [*reservation.kinds, (pod.requests, pod.filters)]
-    seat = Seat(node, pod.requests, kinds.index((pod.requests, pod.filters)), rank_of(pod) or 0)
-    reservation.kinds = tuple(kinds)
+    kind = Kind(role_of(pod), pod.requests, pod.filters)
+    if kind not in reservation.kinds:
+        reservation.kinds = (*reservation.kinds, kind)
+    seat = Seat(node, pod.requests, reservation.kinds.index(kind), place_of(pod) or 0)
     cluster.ledger.add_seat(reservation, seat)
     cluster.ledger.assign(reservation, seat, pod)
     return _Seated(reservation, seat, 1)
@@ -207,11 +229,15 @@ def _one_more(
 ) -> str | Reason:
     """Return a node for one pod of a gang that has seats, inside their domain."""
     view = cluster.state.view()
-    others = [seat.node for seat in reservation.seats if seat.pod != pod.key]
-    regions = regions_of(view, gang.request, others or [reservation.seats[0].node])
-    if isinstance(regions, Reason):
-        return regions
-    podset = PodSet("pod", 1, pod.requests, pod.filters, gang.request)
+    if gang.request.required is not None:
+        domain = view.tree.find(reservation.domain)
+        if domain is None:  # it left the topology with all its nodes
+            return reasons.rest_does_not_fit(gang.request.required, None)
+        regions: list[int | None] = [domain]
+    else:
+        others = [seat.node for seat in reservation.seats if seat.pod != pod.key]
+        regions = preferred_regions(view, gang.request, others)
+    podset = PodSet("pod", 1, pod.requests, pod.filters, gang.request.without_slices())
     excluded = excluded_leaves(cluster, view, gang.id, now)
     profile = gang.packing or cluster.policy.packing
     answers = first_fit(cluster, view, [podset], regions, excluded, profile)
@@ -236,6 +262,8 @@ def _give_up(
     seat moves inside the gang's domain; the gang moves as a whole only while none of its pods can
     bind: a pod that was told its node may do so at any moment.
     """
+    if seat.bound:  # our picture is behind, or the pod was made again and nobody says so
+        return reasons.OLDER_POD
     node = cluster.state.nodes.get(seat.node)
     there = node is not None and node.usable
     if there and _proves_nothing(cluster, pod, offered):

@@ -4,6 +4,7 @@ Judged in this order, first hit wins: a taint that nobody tolerates, the node se
 node affinity. Pod affinity, spread, ports and volumes are judged by kube-scheduler after us.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +13,7 @@ from stowplan.api.models import core
 from stowplan.topology.levels import HOSTNAME
 
 NODE_NAME_FIELD = "metadata.name"
+_WHOLE = re.compile(r"[+-]?[0-9]{1,64}", re.ASCII)
 _REPELLING = ("NoSchedule", "NoExecute")  # PreferNoSchedule is advice
 
 
@@ -41,9 +43,13 @@ class Toleration:
         """Return whether this toleration covers ``taint``, by the API server's rules."""
         if self.effect and self.effect != taint.effect:
             return False
-        if self.operator == "Exists":
-            return self.key in ("", taint.key)
-        return self.key == taint.key and self.value == taint.value
+        match self.operator:
+            case "Exists":
+                return self.key in ("", taint.key)
+            case "Equal":
+                return self.key == taint.key and self.value == taint.value
+            case _:
+                return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +78,8 @@ class Requirement:
                 return False
 
     def _compares(self, found: str | None) -> bool:
-        try:
-            have, want = int(found or ""), int(*self.values)
-        except (ValueError, TypeError):
+        have, want = _number(found or ""), _number(self.values[0] if len(self.values) == 1 else "")
+        if have is None or want is None:
             return False
         return have > want if self.operator == "Gt" else have < want
 
@@ -134,6 +139,13 @@ class Filters:
         ):
             return "node-affinity", None
         return None
+
+
+def _number(text: str) -> int | None:
+    """Return the number that Go's 64-bit parser reads, or None."""
+    if not _WHOLE.fullmatch(text) or not -(2**63) <= (number := int(text)) < 2**63:
+        return None
+    return number
 
 
 def repelling_taints(taints: Iterable[core.Taint] | None) -> tuple[Taint, ...]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from stowplan.api.errors import Violation
+from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.models import core
 from stowplan.placement import keys, owners, reasons
 from stowplan.placement.filters import Filters
@@ -23,11 +23,16 @@ MOST_PODS = 10_000  # one Placement object could not name more seats
 
 @dataclass(frozen=True, slots=True)
 class GangId:
-    """Which gang: what names it, and the name."""
+    """Which gang: what names it, and the name.
+
+    Attributes:
+        uid: of the owner, where one names the gang; made again, it is another gang.
+    """
 
     namespace: str
     kind: str
     name: str
+    uid: str = ""
 
     def __str__(self) -> str:
         """Return it as people type it."""
@@ -44,6 +49,7 @@ class Gang:
         pods: those that are there, podset by podset, first rank first.
         podsets: equal pods; their counts add up to ``size`` less the pods that succeeded.
         podset_of: for each of ``pods`` the position of its podset.
+        roles: for each podset the template of the owner that makes its pods.
         grows: pods beyond ``size`` join its domain instead of contradicting it.
         ahead: its pods are made one after another.
         packing: profile that its pods name; None for the operator's.
@@ -54,6 +60,7 @@ class Gang:
     pods: tuple[PodRecord, ...]
     podsets: tuple[PodSet, ...]
     podset_of: tuple[int, ...]
+    roles: tuple[str, ...]
     grows: bool
     ahead: bool
     packing: Profile | None
@@ -74,9 +81,9 @@ def gang_of(pod: PodRecord) -> GangId:
     if name := labels.get(keys.LWS_NAME):
         return GangId(pod.namespace, "LeaderWorkerSet", f"{name}/{labels.get(keys.LWS_GROUP, '')}")
     if name := labels.get(keys.JOBSET_NAME):
-        return GangId(pod.namespace, "JobSet", name)
+        return GangId(pod.namespace, "JobSet", name, labels.get(keys.JOBSET_UID, ""))
     if owner is not None:
-        return GangId(pod.namespace, owner.kind, owner.name)
+        return GangId(pod.namespace, owner.kind, owner.name, owner.uid)
     return GangId(pod.namespace, "Pod", pod.name)
 
 
@@ -102,12 +109,29 @@ def assemble(gang: GangId, members: Iterable[PodRecord], known: Owners) -> Gang 
     if len(live) < open_seats and not size.ahead:
         return reasons.incomplete("waiting for the other pods of the gang")
     if len(live) > open_seats:
-        live = _first(live, open_seats)
-    asked = _asked(live, size.pods)
+        live = _first(live, max(open_seats, 1))
+    asked = _asked(live, None if size.grows else size.pods)
     if isinstance(asked, Reason):
         return asked
-    podsets, podset_of, pods = _podsets(live, asked[0], size, max(open_seats, len(live)))
-    return Gang(gang, size.pods, pods, podsets, podset_of, size.grows, size.ahead, asked[1])
+    request, packing = asked
+    try:
+        groups = _grouped(live, size, max(open_seats, len(live)))
+    except InvalidObjectError as error:  # a template; the pods themselves were read long ago
+        return reasons.request_invalid(error.violations[0].under(error.what))
+    return Gang(
+        id=gang,
+        size=size.pods,
+        pods=tuple(pod for group in groups for pod in group.pods),
+        podsets=tuple(
+            PodSet(f"podset-{i}", group.count, group.kind.amounts, group.kind.filters, request)
+            for i, group in enumerate(groups)
+        ),
+        podset_of=tuple(i for i, group in enumerate(groups) for _ in group.pods),
+        roles=tuple(group.kind.role for group in groups),
+        grows=size.grows,
+        ahead=size.ahead,
+        packing=packing,
+    )
 
 
 def _first(live: list[PodRecord], seats: int) -> list[PodRecord]:
@@ -118,44 +142,54 @@ def _first(live: list[PodRecord], seats: int) -> list[PodRecord]:
     return [pod for pod in live if pod.node or pod.key in chosen]
 
 
-def _podsets(
-    live: list[PodRecord], request: TopologyRequest, size: "owners.Size", seats: int
-) -> tuple[tuple[PodSet, ...], tuple[int, ...], tuple[PodRecord, ...]]:
-    """Group equal pods of one role into podsets, and add the pods that are still to be made.
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What makes pods equal: they can take each other's seats."""
+
+    role: str
+    amounts: Amounts
+    filters: Filters
+
+
+@dataclass(slots=True)
+class _Group:
+    kind: _Kind
+    pods: list[PodRecord]
+    count: int
+
+
+def _grouped(live: list[PodRecord], size: "owners.Size", seats: int) -> list[_Group]:
+    """Group equal pods of one role, and count the pods that are still to be made with them.
 
     Those are like the last pod of their role; a role without any pod is like its template.
     """
-    groups: dict[tuple[str, Amounts, Filters], list[PodRecord]] = {}
+    groups: dict[_Kind, _Group] = {}
     for pod in live:
-        groups.setdefault((owners.role_of(pod), pod.requests, pod.filters), []).append(pod)
-    counts = {kind: len(members) for kind, members in groups.items()}
+        kind = _Kind(owners.role_of(pod), pod.requests, pod.filters)
+        group = groups.setdefault(kind, _Group(kind, [], 0))
+        group.pods.append(pod)
+        group.count += 1
     if len(live) < seats:
-        roles = size.roles or (owners.Role(owners.role_of(live[-1]), seats, None),)
-        for role in roles:
-            missing = role.pods - sum(n for kind, n in counts.items() if kind[0] == role.name)
-            if missing > 0:
-                kind = _kind_of(role, groups)
-                counts[kind] = counts.get(kind, 0) + missing
-    podsets = tuple(
-        PodSet(f"podset-{i}", count, kind[1], kind[2], request)
-        for i, (kind, count) in enumerate(counts.items())
-    )
-    at = [i for i, kind in enumerate(counts) for _ in groups.get(kind, ())]
-    return podsets, tuple(at), tuple(pod for kind in counts for pod in groups.get(kind, ()))
+        for role in size.roles or (owners.Role(owners.role_of(live[-1]), seats, None),):
+            alike = [group for group in groups.values() if group.kind.role == role.name]
+            missing = role.pods - sum(group.count for group in alike)
+            if missing > 0 and alike:
+                alike[-1].count += missing
+            elif missing > 0:
+                kind = _kind_of(role)
+                groups[kind] = _Group(kind, [], missing)
+    return list(groups.values())
 
 
-def _kind_of(
-    role: "owners.Role", groups: dict[tuple[str, Amounts, Filters], list[PodRecord]]
-) -> tuple[str, Amounts, Filters]:
-    for kind in reversed(groups):
-        if kind[0] == role.name:
-            return kind
+def _kind_of(role: "owners.Role") -> _Kind:
     spec = (role.template and role.template.spec) or core.PodSpec()
-    what = f"template of {role.name or 'the pods'}"
-    return role.name, effective_requests(spec, what), Filters.of(spec)
+    what = f"the template of role {role.name!r}"
+    return _Kind(role.name, effective_requests(spec, what), Filters.of(spec))
 
 
-def _asked(live: list[PodRecord], size: int) -> tuple[TopologyRequest, Profile | None] | Reason:
+def _asked(
+    live: list[PodRecord], size: int | None
+) -> tuple[TopologyRequest, Profile | None] | Reason:
     """Return the one request of all pods, and the packing profile that they name."""
     found: set[tuple[TopologyRequest, str | None]] = set()
     for annotations in _distinct(live):
@@ -194,6 +228,14 @@ def rank_of(pod: PodRecord) -> int | None:
     return None
 
 
+def place_of(pod: PodRecord) -> int | None:
+    """Return the pod's rank in its podset: the leader's place comes off a worker's."""
+    rank = rank_of(pod)
+    if rank and keys.LWS_NAME in pod.labels:
+        return rank - 1
+    return rank
+
+
 _RankKey = tuple[int, int, tuple[tuple[int, str], ...]]
 
 
@@ -203,8 +245,15 @@ def _rank_key(pod: PodRecord) -> _RankKey:
     first = int(job) if job.isascii() and job.isdigit() and len(job) < 10 else 0
     rank = rank_of(pod)
     parts = re.split(r"(\d+)", pod.name)
-    natural = tuple((int(p), "") if p.isascii() and p.isdigit() else (-1, p) for p in parts)
-    return first, -1 if rank is None else rank, natural
+    return first, -1 if rank is None else rank, tuple(map(_natural, parts))
+
+
+def _natural(part: str) -> tuple[int, str]:
+    """Return a key that orders runs of digits by their value, and before all other text."""
+    if not (part.isascii() and part.isdigit()):
+        return -1, part
+    digits = part.lstrip("0")
+    return len(digits), digits
 
 
 class GangIndex:
@@ -240,9 +289,9 @@ class GangIndex:
 
     def heard_from(self, gang: GangId, pod: PodRecord, now: float) -> None:
         """Note that ``pod`` asked for a node."""
+        self._drop_old_callers(gang, now)
         if pod.key in self._members.get(gang, {}):
             return
-        self._drop_old_callers(gang, now)
         callers = self._callers.setdefault(gang, {})
         before = callers.get(pod.key)
         callers[pod.key] = (pod, now)
@@ -270,8 +319,9 @@ class GangIndex:
         return self._versions.get(gang, 0)
 
     def ids(self) -> list[GangId]:
-        """Return every gang that has a pod."""
-        return [gang for gang, members in self._members.items() if members]
+        """Return every gang that has a pod, or that a pod called for."""
+        known = (self._members, self._callers)
+        return [gang for pods in known for gang, members in pods.items() if members]
 
     def _touch(self, gang: GangId) -> None:
         self._clock += 1

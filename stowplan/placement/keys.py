@@ -52,6 +52,16 @@ EXCLUSIVE = (
     "leaderworkerset.sigs.k8s.io/exclusive-topology",
 )
 
+# The owners whose counts are read, with their API group: others have kinds of the same names.
+API_GROUPS = {
+    "Job": "batch",
+    "JobSet": "jobset.x-k8s.io",
+    "LeaderWorkerSet": "leaderworkerset.x-k8s.io",
+    "PodGroup": "scheduling.x-k8s.io",
+    "ReplicaSet": "apps",
+    "StatefulSet": "apps",
+}
+
 # What a record keeps of a pod's metadata; the rest is dropped when it is read.
 LABELS_KEPT = frozenset(
     (

@@ -12,8 +12,23 @@ from math import inf
 from stowplan.placement.filters import Filters
 from stowplan.placement.gangs import GangId
 from stowplan.placement.records import Amounts, PodRecord
-from stowplan.placement.state import ClusterState, holds_room
+from stowplan.placement.state import ClusterState
 from stowplan.topology.tree import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the pods of one podset are like.
+
+    Attributes:
+        role: the template of their owner that makes them.
+        amounts: what each asks for.
+        filters: on which nodes each may run.
+    """
+
+    role: str
+    amounts: Amounts
+    filters: Filters
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +65,7 @@ class Reservation:
         domain: path of the domain that holds all of them; empty when nothing asked for one.
         level: name of that domain's level; None likewise.
         seats: one per pod.
-        kinds: request and filters of each podset; ``Seat.podset`` counts in it.
+        kinds: of each podset; ``Seat.podset`` counts in it.
         touched: when a pod of the gang was last answered, or the seats were made.
         ahead: pods are made one after another, so seats may wait for theirs as long as it takes.
     """
@@ -59,7 +74,7 @@ class Reservation:
     domain: Path
     level: str | None
     seats: list[Seat]
-    kinds: tuple[tuple[Amounts, Filters], ...]
+    kinds: tuple[Kind, ...]
     touched: float
     ahead: bool = False
 
@@ -128,7 +143,11 @@ class Ledger:
         self._occupy(reservation, seat)
 
     def assign(self, reservation: Reservation, seat: Seat, pod: PodRecord) -> None:
-        """Give a waiting seat to a pod."""
+        """Give a waiting seat to a pod, which may turn out to ask for less than its template."""
+        if seat.amounts != pod.requests:
+            self.state.give_back(seat.node, seat.amounts)
+            seat.amounts = pod.requests
+            self.state.take(seat.node, seat.amounts)
         seat.pod, seat.slow = pod.key, pod.binds_slowly
         self._gang_of_pod[pod.key] = reservation.gang
 
@@ -157,9 +176,24 @@ class Ledger:
             return
         if pod.ended:
             self.forget(pod.key)
-        elif holds_room(pod) and not seat.bound:
+        elif pod.node and not seat.bound:
             self.state.give_back(seat.node, seat.amounts)
             seat.bound, seat.node = True, pod.node
+
+    def adopt(self, gang: GangId, pod: PodRecord, role: str) -> None:
+        """Fold a bound pod that has no seat: one that waits for its like is no longer needed."""
+        reservation = self.reservations.get(gang)
+        if reservation is None or not pod.node or pod.ended or reservation.seat_of(pod.key):
+            return
+        kind = Kind(role, pod.requests, pod.filters)
+        for seat in reservation.seats:
+            if seat.pod is None and not seat.bound and reservation.kinds[seat.podset].role == role:
+                self._drop(reservation, seat)
+                break
+        if kind not in reservation.kinds:
+            reservation.kinds = (*reservation.kinds, kind)
+        at = reservation.kinds.index(kind)
+        self.add_seat(reservation, Seat(pod.node, pod.requests, at, 0, pod.key, bound=True))
 
     def forget(self, pod: str) -> None:
         """Take a pod off its seat: it ended or is gone. The seat waits for a pod to replace it.
@@ -198,7 +232,11 @@ class Ledger:
             if not reservation.any_bound:
                 self.free(reservation.gang)
                 freed.append(reservation.gang)
-            elif not reservation.ahead:
+                continue
+            # A pod that asked and was never seen again will not come; its seat waits for another.
+            for seat in [s for s in reservation.seats if s.pod and s.pod not in self.state.pods]:
+                self.forget(seat.pod or "")
+            if not reservation.ahead:
                 for seat in [s for s in reservation.seats if s.pod is None and not s.bound]:
                     self._drop(reservation, seat)
         return freed
@@ -206,6 +244,8 @@ class Ledger:
     def exclude(self, gang: GangId, node: str, now: float) -> None:
         """Leave a node out for a gang, twice as long each time."""
         nodes = self._exclusions.setdefault(gang, {})
+        if node in nodes and nodes[node].until > now:
+            return  # one refusal, told again
         times = nodes[node].times + 1 if node in nodes else 0
         nodes[node] = Exclusion(now + self.exclude_seconds * 2 ** min(times, 10), times)
 

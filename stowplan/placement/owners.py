@@ -93,6 +93,8 @@ def role_of(pod: PodRecord) -> str:
     """Return which of its owner's templates a pod comes from."""
     if keys.LWS_NAME in pod.labels:
         return "leader" if pod.labels.get(keys.LWS_RANK) == "0" else "worker"
+    if keys.POD_GROUP_NAME in pod.labels:
+        return pod.annotations.get(keys.ROLE_HASH, "")
     return pod.labels.get(keys.JOBSET_JOB, "")
 
 
@@ -153,8 +155,9 @@ def _index_count(text: str) -> int:
     count = 0
     for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")
-        if low.isascii() and low.isdigit() and (not high or (high.isascii() and high.isdigit())):
-            count += int(high or low) - int(low) + 1
+        ends = (low, high or low)
+        if all(end.isascii() and end.isdigit() and len(end) <= _MOST_DIGITS for end in ends):
+            count += int(ends[1]) - int(ends[0]) + 1
     return count
 
 
@@ -200,5 +203,3 @@ _SIZES = {
     "ReplicaSet": _replica_set,
     "PodGroup": _pod_group,
 }
-
-KINDS = (*_SIZES, "LeaderWorkerSet")  # the objects to read or watch

@@ -9,8 +9,8 @@ import numpy as np
 from stowplan.api.errors import Violation
 from stowplan.placement import reasons
 from stowplan.placement.cluster import Cluster
-from stowplan.placement.gangs import Gang, GangId, rank_of
-from stowplan.placement.ledger import Reservation, Seat
+from stowplan.placement.gangs import Gang, GangId, place_of
+from stowplan.placement.ledger import Kind, Reservation, Seat
 from stowplan.placement.podset import Assigned, NoFit, PodSet, Profile, Region, fit, scarcest
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import Amounts, PodRecord
@@ -31,6 +31,11 @@ def place_gang(cluster: Cluster, gang: Gang, now: float) -> Reservation | Reason
         replace(podset, count=max(podset.count - sum(i == at for i, _ in bound), 0))
         for at, podset in enumerate(gang.podsets)
     ]
+    if any(map(_leaves_a_rest, todo)):
+        if not bound and not gang.grows:
+            return reasons.request_invalid(_SLICES_LEAVE_A_REST)
+        # A part of a gang has slices of others, which are placed already, to complete.
+        todo = [replace(podset, request=podset.request.without_slices()) for podset in todo]
     regions = regions_of(view, gang.request, [pod.node for _, pod in bound])
     if isinstance(regions, Reason):
         return regions
@@ -42,16 +47,32 @@ def place_gang(cluster: Cluster, gang: Gang, now: float) -> Reservation | Reason
         ):
             return reasons.nodes_excluded(gang.request.required)
         return refusal(view, gang, todo, answers, bool(bound))
-    seats = [Seat(p.node, p.requests, i, rank_of(p) or 0, p.key, bound=True) for i, p in bound]
+    seats = [Seat(p.node, p.requests, i, place_of(p) or 0, p.key, bound=True) for i, p in bound]
     for at, answer in enumerate(answers):
         pods = [p for i, p in zip(gang.podset_of, gang.pods, strict=True) if i == at and not p.node]
         seats += _seats(view, at, gang.podsets[at], answer, pods)
-    kinds = tuple((podset.amounts, podset.filters) for podset in gang.podsets)
+    kinds = tuple(
+        Kind(role, podset.amounts, podset.filters)
+        for role, podset in zip(gang.roles, gang.podsets, strict=True)
+    )
     level, domain = domain_of(view, gang.request, [seat.node for seat in seats])
     return Reservation(gang.id, domain, level, seats, kinds, now, gang.ahead)
 
 
+_SLICES_LEAVE_A_REST = Violation(
+    "the pod's slices",
+    "invalid",
+    None,
+    "must divide the number of pods",
+    "change the slice size or the number of pods",
+)
 _NO_LEAVES: Index = np.empty(0, dtype=np.int32)
+
+
+def _leaves_a_rest(podset: PodSet) -> bool:
+    """Whether whole slices would leave pods without a seat (Kueue drops them, a quirk)."""
+    slices = podset.request.slices
+    return bool(slices) and podset.count % max(slices[0].size, 1) != 0
 
 
 def excluded_leaves(cluster: Cluster, view: View, gang: GangId, now: float) -> Index:
@@ -61,23 +82,34 @@ def excluded_leaves(cluster: Cluster, view: View, gang: GangId, now: float) -> I
 
 
 def regions_of(
-    view: View, request: TopologyRequest, nodes: Iterable[str]
+    view: View, request: TopologyRequest, nodes: Sequence[str]
 ) -> list[int | None] | Reason:
-    """Return the domains to try for the rest of a gang whose other pods are on ``nodes``.
+    """Return the domains to try for the rest of a gang whose other pods run on ``nodes``.
 
-    With a required level it is the one domain that they are in. With a preferred level it is that
-    one, then coarser ones, then the whole cluster. None stands for the whole cluster.
+    With a required level it is the one domain that they are in; None stands for the whole cluster.
     """
+    key = request.required
+    if not nodes or key is None or key not in view.tree.levels.keys:
+        return preferred_regions(view, request, nodes)
     leaves = [view.leaf_of[node] for node in nodes if node in view.leaf_of]
-    key = request.level
-    if not leaves or key is None or key not in view.tree.levels.keys:
-        return [None]
+    if len(leaves) < len(nodes):
+        return reasons.runs_outside(key)
     level = view.tree.levels.keys.index(key)
     shared = common_domain(view, leaves, level)
-    if request.mode == "required":
-        if shared is None or view.tree.level_of(shared) < level:
-            return reasons.runs_apart(key)
-        return [shared]
+    if shared is None or view.tree.level_of(shared) < level:
+        return reasons.runs_apart(key)
+    return [shared]
+
+
+def preferred_regions(
+    view: View, request: TopologyRequest, nodes: Sequence[str]
+) -> list[int | None]:
+    """Return what ``nodes`` share at the preferred level, then coarser domains, then all."""
+    leaves = [view.leaf_of[node] for node in nodes if node in view.leaf_of]
+    key = request.preferred
+    if not leaves or key is None or key not in view.tree.levels.keys:
+        return [None]
+    shared = common_domain(view, leaves, view.tree.levels.keys.index(key))
     tries: list[int | None] = []
     while shared is not None and shared >= 0:
         tries.append(shared)
@@ -214,7 +246,7 @@ def _seats(
     """
     nodes = [view.tree.nodes[leaf] for leaf, count in answer.leaves for _ in range(count)]
     seats = [Seat(node, podset.amounts, at, rank) for rank, node in enumerate(nodes)]
-    ranks = [rank_of(pod) for pod in pods]
+    ranks = [place_of(pod) for pod in pods]
     sound = len(set(ranks)) == len(ranks) and all(r is not None and r < len(seats) for r in ranks)
     for i, pod in enumerate(pods[: len(seats)]):
         rank = ranks[i] if sound else i

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stowplan.placement.filters import Filters, Term
 from stowplan.placement.records import Amounts
@@ -14,7 +15,7 @@ from stowplan.placement.shapes import Shape, Shapes, ask_of, excluded_by
 from stowplan.placement.state import View
 from stowplan.topology.assign import Search, place, place_warm
 from stowplan.topology.choose import FOUND, Order
-from stowplan.topology.fit import Ask, Counts, Slicing, allowed_leaves, counts_of, quotients
+from stowplan.topology.fit import Counts, Slicing, allowed_leaves, counts_of, quotients
 from stowplan.topology.tree import Index, Quantity
 
 Profile = Literal["mixed", "best-fit"]
@@ -184,13 +185,15 @@ def _counts(view: View, podset: PodSet, plan: _Plan, region: Region) -> Counts:
         leaves = leaves._replace(usable=usable)
     worker = ask_of(podset.amounts, podset.filters, view)
     leader = ask_of(*podset.leader, view) if podset.leader is not None else None
-    affinity = _affinity(view, podset, worker) if podset.preferred else None
+    judged = podset.preferred and view.tree.levels.has_host
+    affinity = _affinity(view, podset, allowed_leaves(leaves, worker)) if judged else None
     return counts_of(view.tree, leaves, worker, leader, affinity, plan.slicing)
 
 
-def _affinity(view: View, podset: PodSet, ask: Ask) -> Quantity:
+def _affinity(view: View, podset: PodSet, allowed: NDArray[np.bool_]) -> Quantity:
+    """Return each leaf's sum of matching weights; like node filters only where a leaf is a node."""
     weights = np.zeros(view.tree.leaf_count, dtype=np.int64)
-    for leaf in np.flatnonzero(allowed_leaves(view.leaves, ask)):
+    for leaf in np.flatnonzero(allowed):
         labels = view.nodes[view.tree.nodes[leaf]].labels
         weights[leaf] = sum(
             weight for weight, term in podset.preferred if all(r.holds(labels) for r in term)

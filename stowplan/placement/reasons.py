@@ -44,6 +44,7 @@ class Reason:
 
 SEAT_LOST = Reason("SeatLost", "the pod's seat is on a node that was not offered; trying again")
 STARTING = Reason("StateStale", "still starting; the cluster is not loaded yet")
+TERMINATING = Reason("Incomplete", "the pod is being deleted")
 OLDER_POD = Reason("Incomplete", "an older pod of the same name is still there")
 NATIVE_GROUP = Reason(
     "Contradiction", "spec.schedulingGroup beside a topology request needs the scheduling gate"
@@ -72,6 +73,11 @@ def rest_does_not_fit(level: str, short_of: str | None) -> Reason:
     """Some pods of the gang run, and their domain has no room for the others."""
     what = short_of or "no node passes the pod's selector, affinity and tolerations"
     return Reason("NoDomainFits", f"the gang's {level} domain has no room for the rest: {what}")
+
+
+def runs_outside(level: str) -> Reason:
+    """Pods of the gang were bound to nodes that are not in the tree: nobody knows their domain."""
+    return Reason("NoDomainFits", f"the gang runs on nodes that are in no {level} domain")
 
 
 def runs_apart(level: str) -> Reason:

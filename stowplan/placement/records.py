@@ -46,6 +46,7 @@ class NodeRecord:
         status = node.status or core.NodeStatus()
         spec = node.spec or core.NodeSpec()
         meta = node.metadata
+        _require_name("Node", meta)
         reader = _Quantities(f"Node {meta.name}")
         allocatable = reader.read("status.allocatable", status.allocatable, capacity.offered)
         reader.finish()
@@ -73,11 +74,23 @@ def asks_for_topology(annotations: Mapping[str, str] | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OwnerLink:
-    """The controller of a pod."""
+    """The controller of a pod.
+
+    Attributes:
+        kind: followed by its API group where another group has that kind, too:
+            ``Job.batch.volcano.sh``.
+    """
 
     kind: str
     name: str
     uid: str
+
+    @classmethod
+    def of(cls, owner: core.OwnerReference) -> "OwnerLink":
+        """Read an owner reference."""
+        group = owner.api_version.rpartition("/")[0]
+        ours = not group or group == keys.API_GROUPS.get(owner.kind, group)
+        return cls(owner.kind if ours else f"{owner.kind}.{group}", owner.name, owner.uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +159,7 @@ class PodRecord:
             InvalidObjectError: a quantity is none, or the pod has no name.
         """
         meta, spec, status = pod.metadata, pod.spec or core.PodSpec(), pod.status
+        _require_name("Pod", meta)
         namespace = meta.namespace or "default"
         controller = next((o for o in meta.owner_references or () if o.controller), None)
         return cls(
@@ -159,9 +173,7 @@ class PodRecord:
             filters=Filters.of(spec),
             labels=_kept(meta.labels, keys.LABELS_KEPT),
             annotations=_kept(meta.annotations, keys.ANNOTATIONS_KEPT),
-            owner=OwnerLink(controller.kind, controller.name, controller.uid)
-            if controller
-            else None,
+            owner=OwnerLink.of(controller) if controller else None,
             gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
             nominated=(status and status.nominated_node_name) or "",
             binds_slowly=bool(spec.resource_claims)
@@ -197,8 +209,10 @@ def effective_requests(spec: core.PodSpec, what: str) -> Amounts:
         _raise_to(peak, moment)
     _add(running, sidecars)
     _raise_to(running, peak)
-    whole = spec.resources.requests if spec.resources else None
-    running.update(reader.read("spec.resources.requests", whole, capacity.requested))
+    whole = spec.resources or core.Resources()
+    limits = reader.read("spec.resources.limits", whole.limits, capacity.requested)
+    running = limits | running  # a limit of the whole pod is a request where nobody made one
+    running |= reader.read("spec.resources.requests", whole.requests, capacity.requested)
     _add(running, reader.read("spec.overhead", spec.overhead, capacity.requested))
     reader.finish()
     return capacity.per_pod({name: min(v, capacity.LIMIT) for name, v in running.items()})
@@ -270,6 +284,12 @@ class _Quantities:
     def finish(self) -> None:
         if self.violations:
             raise InvalidObjectError(self.what, self.violations)
+
+
+def _require_name(kind: str, meta: core.Metadata) -> None:
+    if not meta.name:
+        missing = Violation("metadata.name", "required", None, "must be present", "add it")
+        raise InvalidObjectError(kind, [missing])
 
 
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:

@@ -7,7 +7,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from stowplan.api.errors import InvalidObjectError, Violation
@@ -81,6 +81,10 @@ class TopologyRequest:
         if self.slice_level is not None and self.slice_size is not None:
             return (Layer(self.slice_level, self.slice_size),)
         return ()
+
+    def without_slices(self) -> "TopologyRequest":
+        """Return the request of a single pod that joins or is what is left of others."""
+        return replace(self, slice_level=None, slice_size=None, layers=())
 
 
 def parse(
@@ -193,8 +197,8 @@ def _layers(annotations: Mapping[str, str]) -> tuple[Layer, ...]:
     """Read nested slices of either spelling; the form is checked, sizes and levels are not."""
     if (ours := annotations.get(keys.OUR_SLICES)) is not None:
         entries: object = [
-            dict(zip(("topology", "size"), part.split("="), strict=False))
-            for part in ours.split(",")
+            {"topology": level, "size": size}
+            for level, _, size in (part.partition("=") for part in ours.split(","))
         ]
         return _read_layers(keys.OUR_SLICES, ours, entries)
     text = annotations.get(keys.SLICE_LAYERS)

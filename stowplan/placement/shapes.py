@@ -29,24 +29,26 @@ class Shape:
         names: the resource of each entry of ``ask``.
         counts: pods per domain, right up to ``seen``.
         seen: position in the ring of changes.
-        epoch: of the view that this was made for.
+        made_for: the view that this was made for, and where its filters name single nodes, the
+            labels of that time.
     """
 
     ask: Ask
     names: tuple[str, ...]
     counts: Counts
     seen: int
-    epoch: int
+    made_for: tuple[int, int]
 
     @classmethod
     def of(cls, amounts: Amounts, filters: Filters, view: View) -> "Shape":
         """Judge the filters and count all leaves."""
+        ask = ask_of(amounts, filters, view)
         shape = cls(
-            ask=ask_of(amounts, filters, view),
+            ask=ask,
             names=tuple(name for name, _ in amounts),
             counts=Counts.plain(np.zeros(view.tree.domain_count, dtype=np.int64)),
             seen=view.head,
-            epoch=view.epoch,
+            made_for=_version(ask, view),
         )
         shape.recount(view)
         return shape
@@ -81,7 +83,7 @@ class Shapes:
         """Return the shape; its counts are right, or within reach of the ring of changes."""
         key = (amounts, filters)
         shape = self._known.get(key)
-        if shape is None or shape.epoch != view.epoch:
+        if shape is None or shape.made_for != _version(shape.ask, view):
             shape = self._known[key] = Shape.of(amounts, filters, view)
         elif view.head - shape.seen > RING:
             shape.recount(view)
@@ -89,6 +91,10 @@ class Shapes:
         if len(self._known) > MOST_SHAPES:
             self._known.popitem(last=False)
         return shape
+
+
+def _version(ask: Ask, view: View) -> tuple[int, int]:
+    return view.epoch, view.relabelled if ask.leaf_allowed.size else 0
 
 
 def ask_of(amounts: Amounts, filters: Filters, view: View) -> Ask:

@@ -49,6 +49,8 @@ class View:
         classes: the node classes that ``leaves.class_of`` refers to.
         changed: ring of leaves that changed, see ``topology.fit.catch_up``.
         head: position of the next change.
+        relabelled: changes whenever labels or taints of a node do; filters that name single nodes
+            are judged again then.
         left_out: nodes that lack a level label.
         work: scratch of the kernels.
     """
@@ -66,6 +68,7 @@ class View:
     left_out: tuple[str, ...]
     work: Workspace
     head: int = 0
+    relabelled: int = 0
 
     def row_of(self, resource: str) -> int:
         """Return the row of ``resource``; the last row, all zero, when no node offers it."""
@@ -73,8 +76,17 @@ class View:
 
 
 def holds_room(pod: PodRecord) -> bool:
-    """Whether the pod takes room on its node: bound and not ended; terminating pods still do."""
-    return bool(pod.node) and not pod.ended
+    """Whether the pod takes room on a node until it ends; terminating pods still do.
+
+    It is bound, or preemption keeps room for it. A pod that asks for topology has a
+    seat instead of the latter.
+    """
+    return bool(node_of(pod)) and not pod.ended
+
+
+def node_of(pod: PodRecord) -> str:
+    """Return the node on which the pod takes room; empty for none."""
+    return pod.node or ("" if pod.asks else pod.nominated)
 
 
 def room_changes(old: PodRecord | None, new: PodRecord | None) -> bool:
@@ -83,7 +95,7 @@ def room_changes(old: PodRecord | None, new: PodRecord | None) -> bool:
     The end of a pod may have been missed, so the deletion of any bound pod counts.
     """
     if new is None:
-        return old is not None and bool(old.node)
+        return old is not None and bool(node_of(old))
     if old is None:
         return holds_room(new)
     return _seat(old) != _seat(new)
@@ -175,18 +187,20 @@ class ClusterState:
         before = old if old is not None and self.counts(old) else None
         after = new if new is not None and self.counts(new) else None
         if before is not None:
-            self._add_usage(before.node, before.requests, -1)
+            self._add_usage(node_of(before), before.requests, -1)
         if after is not None:
-            self._add_usage(after.node, after.requests, 1)
+            self._add_usage(node_of(after), after.requests, 1)
         if before is None or (after is not None and not _frees(before, after)):
             return None
-        return before.node
+        return node_of(before)
 
     def _add_usage(self, node: str, amounts: Amounts, sign: int) -> None:
         used = self._used.setdefault(node, {})
         for name, amount in amounts:
             used[name] = used.get(name, 0) + sign * amount
-        self.generation += 1
+        known = self.nodes.get(node)
+        if known is not None and known.usable:
+            self.generation += 1
         view = self._view
         if view is not None and (leaf := view.leaf_of.get(node)) is not None:
             self._refresh(view, leaf)
@@ -212,6 +226,7 @@ class ClusterState:
                 self._view = None
                 return
             view.leaves.class_of[leaf] = number
+            view.relabelled += 1
         self._refresh(view, leaf)
 
     def _refresh(self, view: View, leaf: int) -> None:
@@ -282,13 +297,13 @@ class ClusterState:
         return view
 
 
-def _seat(pod: PodRecord) -> tuple[str, Amounts] | None:
-    return (pod.node, pod.requests) if holds_room(pod) else None
+def _seat(pod: PodRecord) -> tuple[str, Amounts, bool] | None:
+    return (node_of(pod), pod.requests, pod.asks) if holds_room(pod) else None
 
 
 def _frees(before: PodRecord, after: PodRecord) -> bool:
     """Whether a change made room on the old node: the pod moved, or asks less of something."""
-    if before.node != after.node:
+    if node_of(before) != node_of(after):
         return True
     left = dict(after.requests)
     return any(left.get(name, 0) < amount for name, amount in before.requests)

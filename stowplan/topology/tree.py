@@ -1,5 +1,6 @@
 """DomainTree: every domain of one level list as parallel arrays over contiguous ranges."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -104,6 +105,14 @@ class DomainTree:
     def range_of(self, level: int) -> tuple[int, int]:
         """Return the domains of ``level`` as a half-open range."""
         return int(self.arrays.level_start[level]), int(self.arrays.level_start[level + 1])
+
+    def find(self, path: Path) -> int | None:
+        """Return the domain with this path, if there is one."""
+        if not 0 < len(path) <= self.levels.depth:
+            return None
+        low, high = self.range_of(len(path) - 1)
+        at = bisect_left(self.paths, path, low, high)
+        return at if at < high and self.paths[at] == path else None
 
     def ancestor(self, domain: int, level: int) -> int:
         """Return the domain of ``level`` above ``domain``, or itself when it is of that level."""
