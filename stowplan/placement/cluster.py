@@ -138,6 +138,8 @@ class Cluster:
         if old is not None and old.is_another(pod):
             self.remove_pod(old.key)
             old = None
+        if old is not None and gang_of(old) != gang_of(pod):
+            self.ledger.forget(old.key)
         self.state.set_pod(pod)
         self.gangs.set_pod(old, pod)
         self.ledger.settle(pod)
@@ -173,11 +175,13 @@ class Cluster:
         if self.owners.known != new.owners:
             self.owners.known = dict(new.owners)
             self._owners_changed()
-        self._forget_the_gone()
 
     def expire(self, now: float) -> list[GangId]:
         """Free seats that nobody came for; return the gangs that lost theirs."""
-        return self.ledger.expire(now)
+        freed = self.ledger.expire(now)
+        self.gangs.drop_old_callers(now)
+        self._forget_the_gone()
+        return freed
 
     def _owners_changed(self) -> None:
         """Judge again what was refused, and drop seats that a smaller owner will not use."""

@@ -103,12 +103,12 @@ def assemble(gang: GangId, members: Iterable[PodRecord], known: Owners) -> Gang 
     if size.pods > MOST_PODS:
         return reasons.too_large(size.pods, MOST_PODS)
     succeeded = 0 if size.without_succeeded else len(present) - len(live)
-    open_seats = size.pods - succeeded
+    open_seats = max(size.pods - succeeded, 0)
     if len(live) > open_seats and not size.grows:
         return reasons.MORE_THAN_SIZE
     if len(live) < open_seats and not size.ahead:
         return reasons.incomplete("waiting for the other pods of the gang")
-    if len(live) > open_seats:
+    if len(live) > open_seats:  # at least one, for whoever asks
         live = _first(live, max(open_seats, 1))
     asked = _asked(live, None if size.grows else size.pods)
     if isinstance(asked, Reason):
@@ -297,6 +297,11 @@ class GangIndex:
         callers[pod.key] = (pod, now)
         if before is None or before[0] != pod:
             self._touch(gang)
+
+    def drop_old_callers(self, now: float) -> None:
+        """Forget the callers of every gang that no object confirmed in time."""
+        for gang in list(self._callers):
+            self._drop_old_callers(gang, now)
 
     def members(self, gang: GangId, now: float) -> Mapping[str, PodRecord]:
         """Return the pods of ``gang`` by key."""
