@@ -12,8 +12,8 @@ import orjson
 
 from stowplan.api.errors import WireError
 
-# What a node name may hold; it is a DNS subdomain, so nothing in it is ever escaped.
-_NAME_BYTES = b"abcdefghijklmnopqrstuvwxyz0123456789.-"
+# What a list of node names holds; they are DNS subdomains, so nothing in them is ever escaped.
+_NAME_BYTES = b'abcdefghijklmnopqrstuvwxyz0123456789.-",'
 
 
 class Offered(ABC):
@@ -57,33 +57,39 @@ class UnreadNames(Offered):
         """Take the names from ``start`` up to the ``]}`` that ends ``body``."""
         self._body = body
         self._start = start
+        self._end = body.rindex(b"]}")
+
+    def well_formed(self) -> bool:
+        """Whether it is a list of plain strings: quotes at both ends and around commas only."""
+        body, start, end = self._body, self._start, self._end
+        if start == end:
+            return True
+        return (
+            body.startswith(b'"', start)
+            and body.endswith(b'"', start, end)
+            and body.count(b'"', start, end) == 2 * body.count(b'","', start, end) + 2
+            and body.find(b"\\", start, end) < 0
+            and body[start:end].isascii()
+        )
 
     def __contains__(self, node: str) -> bool:
         """Search for the quoted name: quotes inside a string would be escaped."""
-        return self._body.find(b'"%s"' % node.encode(), self._start) >= 0
+        return self._body.find(b'"%s"' % node.encode(), self._start, self._end) >= 0
 
     def __len__(self) -> int:
         """Count pairs of quotes."""
-        return self._body.count(b'"', self._start) // 2
+        return self._body.count(b'"', self._start, self._end) // 2
 
     def names(self) -> Sequence[str]:
         """Parse them."""
-        return node_names(loads(b"[" + self._inside() + b"]"))
+        return node_names(loads(b"[%s]" % self._body[self._start : self._end]))
 
     def all(self) -> bytes:
-        """Hand the bytes back without re-encoding them."""
-        return _name_members(b"[%s]" % self._inside())
-
-    def _inside(self) -> bytes:
-        """Return what is between the brackets, unread but known to be a list of names.
-
-        Without the letters of names only their quotes and the commas between them may be left.
-        """
-        inside = self._body[self._start : self._body.rindex(b"]}")]
-        count = inside.count(b'"') // 2
-        if inside.translate(None, _NAME_BYTES) != b",".join([b'""'] * count):
-            raise WireError("NodeNames must be a list of node names")
-        return inside
+        """Hand the bytes back without re-encoding them, unless they are no names at all."""
+        inside = self._body[self._start : self._end]
+        if inside.translate(None, _NAME_BYTES):
+            return NameList(self.names()).all()
+        return _name_members(b"[%s]" % inside)
 
 
 class NameList(Offered):

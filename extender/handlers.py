@@ -61,6 +61,8 @@ def filter_nodes(app: web.Application, body: bytes) -> tuple[metrics.Outcome, by
     if not args.asks():  # such a pod never gets an error, whatever state we are in
         return "untouched", wire.filter_result(decide.Untouched(), args.offered)
     pod = args.pod()
+    if not decide.needs_decision(pod):
+        return "untouched", wire.filter_result(decide.Untouched(), args.offered)
     if not app[STARTED].is_set():
         return "failed", wire.filter_error(reasons.STARTING)
     cluster = app[CLUSTER]
@@ -105,6 +107,9 @@ def _trouble(verb: metrics.Verb, error: Exception) -> str:
         case web.HTTPRequestEntityTooLarge():
             metrics.child(metrics.WIRE_ERRORS_TOTAL, verb).inc()
             return "stowplan: the body is larger than body_limit_bytes; raise it"
+        case ConnectionError() | web.RequestPayloadError():
+            metrics.child(metrics.WIRE_ERRORS_TOTAL, verb).inc()
+            return "stowplan: the body broke off, or its encoding is broken"
         case TimeoutError():
             return "stowplan: the body did not arrive within deadline_seconds"
         case _:
@@ -124,6 +129,10 @@ def _tell(pod: str, verdict: decide.Verdict) -> None:
                 level=verdict.level,
                 domain="/".join(verdict.domain),
                 node=verdict.node,
+            )
+        case decide.Placed(left=left) if left:
+            log.info(
+                "seat moved", pod=pod, gang=str(verdict.gang), node=verdict.node, left_node=left
             )
         case decide.Refused(reason=reason):
             metrics.child(metrics.REFUSALS_TOTAL, reason.word).inc()

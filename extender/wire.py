@@ -61,7 +61,9 @@ class ExtenderArgs:
                 except orjson.JSONDecodeError:
                     pass
                 else:
-                    return cls(pod, UnreadNames(body, cut + len(_CUT)))
+                    unread = UnreadNames(body, cut + len(_CUT))
+                    if unread.well_formed():
+                        return cls(pod, unread)
         return cls._parse_whole(body)
 
     @classmethod

@@ -12,6 +12,7 @@ from typing import Literal
 
 Code = Literal["required", "invalid", "duplicate", "forbidden", "immutable"]
 
+_LISTED = 20  # violations that a message lists; the exception carries them all
 _SHOWN = 120  # characters of a found value that a message repeats; annotations may hold megabytes
 
 
@@ -58,7 +59,10 @@ class InvalidObjectError(StowplanError):
 
     def __str__(self) -> str:
         """Return the object and one line for each violation."""
-        return "\n  ".join([f"{self.what} is refused:", *map(str, self.violations)])
+        lines = [f"{self.what} is refused:", *map(str, self.violations[:_LISTED])]
+        if (rest := len(self.violations) - _LISTED) > 0:
+            lines.append(f"and {rest} more")
+        return "\n  ".join(lines)
 
 
 class WireError(StowplanError):

@@ -7,12 +7,13 @@ from typing import Any
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.models import core
 from stowplan.placement import keys, owners
+from stowplan.placement.filters import Filters
 from stowplan.placement.gangs import GangId, GangIndex, gang_of
 from stowplan.placement.ledger import Ledger
 from stowplan.placement.owners import Owners
 from stowplan.placement.podset import Profile
 from stowplan.placement.reasons import Reason
-from stowplan.placement.records import NodeRecord, OwnerRecord, PodRecord
+from stowplan.placement.records import Amounts, NodeRecord, OwnerRecord, PodRecord
 from stowplan.placement.shapes import Shapes
 from stowplan.placement.state import ClusterState
 from stowplan.topology.levels import Levels
@@ -39,23 +40,37 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A verdict that stands while neither the cluster nor the gang changes."""
+    """A verdict that stands while neither the cluster nor the gang changes.
+
+    Attributes:
+        generation: of the cluster.
+        version: of the gang.
+        until: when an excluded node may be used again.
+        reason: the verdict.
+        kind: request and filters of the pods that it is about; None for the whole gang.
+    """
 
     generation: int
     version: int
     until: float
     reason: Reason
+    kind: tuple[Amounts, Filters] | None
 
     @classmethod
-    def of(cls, cluster: "Cluster", gang: GangId, reason: Reason, now: float) -> "Refusal":
+    def of(
+        cls, cluster: "Cluster", gang: GangId, reason: Reason, pod: PodRecord | None, now: float
+    ) -> "Refusal":
         """Return a verdict on the gang as it is; it ends when an excluded node is free again."""
         until = cluster.ledger.next_exclusion_end(gang, now)
-        return cls(cluster.state.generation, cluster.gangs.version(gang), until, reason)
+        kind = None if pod is None else (pod.requests, pod.filters)
+        return cls(cluster.state.generation, cluster.gangs.version(gang), until, reason, kind)
 
-    def stands(self, cluster: "Cluster", gang: GangId, now: float) -> bool:
-        """Whether nothing changed since that could change it."""
+    def stands(self, cluster: "Cluster", gang: GangId, pod: PodRecord, now: float) -> bool:
+        """Whether it is about ``pod`` and nothing changed since that could change it."""
         same = (cluster.state.generation, cluster.gangs.version(gang))
-        return (self.generation, self.version) == same and now < self.until
+        if (self.generation, self.version) != same or now >= self.until:
+            return False
+        return self.kind is None or self.kind == (pod.requests, pod.filters)
 
 
 @dataclass(frozen=True, slots=True)

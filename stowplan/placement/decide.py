@@ -4,7 +4,7 @@ Synchronous, and pure but for the cluster that it is given, which it changes who
 clock is read and nothing is awaited. The steps are those of "the decision at filter time".
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
 from stowplan.placement import reasons
@@ -53,6 +53,7 @@ class Placed:
         node: its name.
         gang: whose seat it is.
         committed: how many seats this call made; 0 when the pod had its seat before.
+        left: the node that the pod's seat was moved away from by this call; empty for none.
         level: of the domain that holds the gang; None when no single one does.
         domain: its path.
     """
@@ -60,6 +61,7 @@ class Placed:
     node: str
     gang: GangId
     committed: int
+    left: str
     level: str | None
     domain: tuple[str, ...]
     outcome: ClassVar[Outcome] = "placed"
@@ -103,24 +105,29 @@ def filter_nodes(cluster: Cluster, pod: PodRecord, offered: Candidates, now: flo
     """
     if not needs_decision(pod):
         return Untouched()
+    pod = replace(pod, node="")  # who is bound is for our own picture to say
     gang = gang_of(pod)
     if pod.native_group:
         return Refused(reasons.NATIVE_GROUP, gang, judged=False)
     if (reason := _not_itself(cluster, pod)) is not None:
         return Refused(reason, gang, judged=False)
     cluster.gangs.heard_from(gang, pod, now)
-    committed = 0
+    committed, left = 0, ""
     for _ in range(_MOST_TRIES):
         found = _seat_for(cluster, gang, pod, now)
         if isinstance(found, Refused):
             return found
-        committed += found.committed
         reservation, seat = found.reservation, found.seat
+        if found.committed:  # an earlier try of this call may have made seats and freed them again
+            committed, left = found.committed, ""
         if seat.node in offered:
             cluster.ledger.answer(reservation, seat, now)
-            return Placed(seat.node, gang, committed, reservation.level, reservation.domain)
-        if (reason := _give_up(cluster, reservation, seat, pod, offered, now)) is not None:
-            return Refused(reason, gang, judged=True)
+            level, domain = reservation.level, reservation.domain
+            return Placed(seat.node, gang, committed, left, level, domain)
+        lost = seat.node
+        if (refused := _give_up(cluster, reservation, seat, pod, offered, now)) is not None:
+            return refused
+        left = left or lost
     return Refused(reasons.SEAT_LOST, gang, judged=True)
 
 
@@ -155,10 +162,9 @@ def _seat_for(cluster: Cluster, gang: GangId, pod: PodRecord, now: float) -> _Se
         seat = reservation.seat_of(pod.key) or _waiting_seat(cluster, reservation, pod)
         if seat is not None:
             return _Seated(reservation, seat, 0)
-    else:
-        known = cluster.refusals.get(gang)
-        if known is not None and known.stands(cluster, gang, now):
-            return Refused(known.reason, gang, judged=False)
+    known = cluster.refusals.get(gang)
+    if known is not None and known.stands(cluster, gang, pod, now):
+        return Refused(known.reason, gang, judged=False)
     members = cluster.gangs.members(gang, now)
     whole = assemble(gang, members.values(), cluster.owners)
     if isinstance(whole, Reason):
@@ -175,9 +181,14 @@ def _seat_for(cluster: Cluster, gang: GangId, pod: PodRecord, now: float) -> _Se
     return _join(cluster, reservation, whole, pod, now)
 
 
-def _refuse(cluster: Cluster, gang: GangId, reason: Reason, now: float) -> Refused:
-    """Refuse, and remember it: a refused pod is called again on every event of any other pod."""
-    cluster.refusals[gang] = Refusal.of(cluster, gang, reason, now)
+def _refuse(
+    cluster: Cluster, gang: GangId, reason: Reason, now: float, joining: PodRecord | None = None
+) -> Refused:
+    """Refuse, and remember it: a refused pod is called again on every event of any other pod.
+
+    What is said of one pod that wants to join holds for its like only.
+    """
+    cluster.refusals[gang] = Refusal.of(cluster, gang, reason, joining, now)
     return Refused(reason, gang, judged=True)
 
 
@@ -214,7 +225,7 @@ def _join(
     """Add one seat inside the gang's domain: a later wave, or a pod that replaces one that ran."""
     node = _one_more(cluster, reservation, gang, pod, now)
     if isinstance(node, Reason):
-        return Refused(node, gang.id, judged=True)
+        return _refuse(cluster, gang.id, node, now, joining=pod)
     kind = Kind(role_of(pod), pod.requests, pod.filters)
     if kind not in reservation.kinds:
         reservation.kinds = (*reservation.kinds, kind)
@@ -255,33 +266,35 @@ def _give_up(
     pod: PodRecord,
     offered: Candidates,
     now: float,
-) -> Reason | None:
+) -> Refused | None:
     """Give up a seat whose node was not offered; None when another try can succeed.
 
     A list that may be a sample proves nothing, unless the node is gone from our own picture too. A
     seat moves inside the gang's domain; the gang moves as a whole only while none of its pods can
     bind: a pod that was told its node may do so at any moment.
     """
+    gang = reservation.gang
     if seat.bound:  # our picture is behind, or the pod was made again and nobody says so
-        return reasons.OLDER_POD
+        return Refused(reasons.OLDER_POD, gang, judged=False)
     node = cluster.state.nodes.get(seat.node)
     there = node is not None and node.usable
     if there and _proves_nothing(cluster, pod, offered):
-        return reasons.SEAT_LOST
+        news, seat.lost = not seat.lost, True
+        return Refused(reasons.SEAT_LOST, gang, judged=news)
     seat.answered = False  # it asks again, so what it was told before is void
-    cluster.ledger.exclude(reservation.gang, seat.node, now)
-    whole = assemble(
-        reservation.gang, cluster.gangs.members(reservation.gang, now).values(), cluster.owners
-    )
+    cluster.ledger.exclude(gang, seat.node, now)
+    whole = assemble(gang, cluster.gangs.members(gang, now).values(), cluster.owners)
     if isinstance(whole, Reason):
-        return whole
-    node_or_reason = _one_more(cluster, reservation, whole, pod, now)
-    if isinstance(node_or_reason, str):
-        cluster.ledger.move(seat, node_or_reason)
+        return Refused(whole, gang, judged=True)
+    held = replace(pod, requests=seat.amounts)  # the seat moves as it is, whatever the call asks
+    found = _one_more(cluster, reservation, whole, held, now)
+    if isinstance(found, str):
+        cluster.ledger.move(seat, found)
         return None
     if any(other.bound or other.answered for other in reservation.seats):
-        return reasons.nodes_excluded(reservation.level)
-    cluster.ledger.free(reservation.gang)
+        news, seat.lost = not seat.lost, True
+        return Refused(reasons.nodes_excluded(reservation.level), gang, judged=news)
+    cluster.ledger.free(gang)
     return None
 
 

@@ -15,6 +15,9 @@ SLICE_LAYERS = KUEUE + "podset-slice-required-topology-constraints"
 PODSET_GROUP = (OURS + "podset-group", KUEUE + "podset-group-name")
 INDEX_OFFSET = KUEUE + "pod-index-offset"
 
+# An extended resource that sends a pod to us at filter time; no node offers or spends it.
+MARKER = OURS + "filter-time"
+
 # A gang named by Kueue's plain-pod labels.
 POD_GROUP_NAME = KUEUE + "pod-group-name"
 POD_GROUP_COUNT = KUEUE + "pod-group-total-count"

@@ -43,6 +43,7 @@ class Seat:
         pod: key of the pod that has it; None while it waits for one.
         bound: the pod runs there and counts itself.
         answered: the pod was told its node and may bind at any moment.
+        lost: its pod was told that the node was not offered.
         slow: binding can take minutes, because the pod has a claim.
     """
 
@@ -53,6 +54,7 @@ class Seat:
     pod: str | None = None
     bound: bool = False
     answered: bool = False
+    lost: bool = False
     slow: bool = False
 
 
@@ -165,7 +167,7 @@ class Ledger:
 
     def answer(self, reservation: Reservation, seat: Seat, now: float) -> None:
         """Note that the seat's pod was told its node."""
-        seat.answered = True
+        seat.answered, seat.lost = True, False
         reservation.touched = now
 
     def settle(self, pod: PodRecord) -> None:

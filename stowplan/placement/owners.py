@@ -100,9 +100,9 @@ def role_of(pod: PodRecord) -> str:
 
 def _owner_name(kind: str, pod: PodRecord) -> str:
     if kind == "PodGroup":
-        return pod.labels[keys.COSCHEDULING_GROUP]
+        return pod.labels.get(keys.COSCHEDULING_GROUP, "")
     if kind == "JobSet":
-        return pod.labels[keys.JOBSET_NAME]
+        return pod.labels.get(keys.JOBSET_NAME, "")
     return pod.owner.name if pod.owner else ""
 
 
@@ -127,7 +127,7 @@ def _stated(pods: Sequence[PodRecord], annotation: str) -> Size | Reason:
 def _leader_worker_set(pods: Sequence[PodRecord], known: Owners) -> Size | Reason:
     """The size that every pod states; under ``LeaderReady`` workers come after a running leader."""
     size = _stated(pods, keys.LWS_SIZE)
-    name = pods[0].labels[keys.LWS_NAME]
+    name = pods[0].labels.get(keys.LWS_NAME, "")
     owner = known.get(pods[0].namespace, "LeaderWorkerSet", name)
     if isinstance(size, Reason) or owner is None:
         return size

@@ -161,10 +161,7 @@ def _fit_all(
     cluster: Cluster, view: View, podsets: Sequence[PodSet], region: Region, profile: Profile
 ) -> list[Assigned] | NoFit:
     if sum(podset.count > 0 for podset in podsets) > 1:
-        request = podsets[0].request
-        if request.mode == "required" and region.domain is None:
-            return _fit_in_one_domain(cluster, view, podsets, region, profile)
-        return _fit_in_turn(cluster, view, podsets, region, profile)
+        return _fit_together(cluster, view, podsets, region, profile)
     answers = []
     for podset in podsets:
         answer = fit(view, cluster.shapes, podset, profile, region)
@@ -174,18 +171,44 @@ def _fit_all(
     return answers
 
 
-def _fit_in_one_domain(
+def _fit_together(
     cluster: Cluster, view: View, podsets: Sequence[PodSet], region: Region, profile: Profile
 ) -> list[Assigned] | NoFit:
-    """Place unlike pods of one gang in one domain of the required level, the tightest first.
+    """Place unlike pods of one gang in one domain of the level that they ask for.
 
-    Each podset alone rules most domains out by its counts; the rest are tried one by one.
+    A preferred level gives way to coarser ones, and in the end to several domains.
     """
-    alone = [fit(view, cluster.shapes, p, profile, region) for p in podsets]
-    for answer in alone:
+    request = podsets[0].request
+    if region.domain is not None or request.level is None:
+        return _fit_in_turn(cluster, view, podsets, region, profile)
+    for podset in podsets:
+        answer = fit(view, cluster.shapes, podset, profile, region)
         if isinstance(answer, NoFit):
-            return answer
-    level = view.tree.levels.keys.index(podsets[0].request.required or "")
+            return answer  # not even alone; an unknown level ends here, too
+    level = view.tree.levels.keys.index(request.level)
+    answers = _fit_in_one_domain(cluster, view, podsets, level, region, profile)
+    if request.mode == "required":
+        return answers
+    while isinstance(answers, NoFit) and level > 0:
+        level -= 1
+        answers = _fit_in_one_domain(cluster, view, podsets, level, region, profile)
+    if isinstance(answers, NoFit):
+        return _fit_in_turn(cluster, view, podsets, region, profile)
+    return answers
+
+
+def _fit_in_one_domain(
+    cluster: Cluster,
+    view: View,
+    podsets: Sequence[PodSet],
+    level: int,
+    region: Region,
+    profile: Profile,
+) -> list[Assigned] | NoFit:
+    """Place all podsets in one domain of ``level``, the tightest first.
+
+    The counts of each podset alone rule most domains out; the rest are tried one by one.
+    """
     low, high = view.tree.range_of(level)
     room = np.zeros(high - low, dtype=np.int64)
     holds = np.ones(high - low, dtype=np.bool_)
@@ -195,14 +218,14 @@ def _fit_in_one_domain(
         pods = shape.counts.pods[low:high]
         holds &= pods >= podset.count
         room += pods
-    last = NoFit("partial-fit", view.tree.levels.keys[level], top=low + int(np.argmax(room)))
-    for at in np.lexsort((np.arange(room.size), room)):
+    for at in np.argsort(room, kind="stable"):
         if holds[at]:
             inside = Region(low + int(at), region.excluded)
             answers = _fit_in_turn(cluster, view, podsets, inside, profile)
             if not isinstance(answers, NoFit):
                 return answers
-    return last
+    roomiest = low + int(np.argmax(room)) if room.size else -1
+    return NoFit("partial-fit", view.tree.levels.keys[level], top=roomiest)
 
 
 def _fit_in_turn(

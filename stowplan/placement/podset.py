@@ -279,7 +279,8 @@ def _shortage(view: View, podset: PodSet, plan: _Plan, counts: Counts) -> NoFit:
 def _layer_shortage(view: View, podset: PodSet, plan: _Plan, counts: Counts, level: int) -> NoFit:
     """Report each layer in the domain of the level with most slices, of equals the first."""
     low, high = view.tree.range_of(level)
-    top = low + int(np.argmax(counts.slices[low:high]))
+    there = view.tree.sums_over(low, high, view.leaves.usable) > 0
+    top = low + int(np.argmax(np.where(there, counts.slices[low:high], -1)))
     outer = plan.layers[0].size
     shortages = []
     at = level

@@ -215,6 +215,7 @@ def effective_requests(spec: core.PodSpec, what: str) -> Amounts:
     running |= reader.read("spec.resources.requests", whole.requests, capacity.requested)
     _add(running, reader.read("spec.overhead", spec.overhead, capacity.requested))
     reader.finish()
+    running.pop(keys.MARKER, None)
     return capacity.per_pod({name: min(v, capacity.LIMIT) for name, v in running.items()})
 
 

@@ -230,12 +230,13 @@ def _read_layers(name: str, text: str, entries: object) -> tuple[Layer, ...]:
 
 
 def _mode_violations(annotations: Mapping[str, str]) -> Iterator[Violation]:
-    given = [
-        name
-        for names in (keys.REQUIRED, keys.PREFERRED, keys.UNCONSTRAINED)
-        for name in names
-        if name in annotations
-    ]
+    given: list[str] = []
+    for names in (keys.REQUIRED, keys.PREFERRED, keys.UNCONSTRAINED):
+        spelled = [name for name in names if name in annotations]
+        same = (
+            len({annotations[name] for name in spelled}) == 1
+        )  # ours and Kueue's, saying one thing
+        given += spelled[:1] if same else spelled
     if len(given) > 1:
         problem = f"must not stand beside {given[0]}"
         yield Violation(given[1], "forbidden", annotations[given[1]], problem, "keep one of them")

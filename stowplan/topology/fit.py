@@ -162,7 +162,7 @@ def count_leaves(leaves: Leaves, ask: Ask, quotients: Room, counts: Quantity) ->
         for n in range(size):
             leaf = start + n
             allowed = leaves.usable[leaf] & ask.class_allowed[leaves.class_of[leaf]]
-            counts[leaf] = int(max(quotients[n], 0.0)) * allowed
+            counts[leaf] = int(max(quotients[n], 0.0)) if allowed else 0
         if ask.leaf_allowed.size > 0:
             for leaf in range(start, start + size):
                 counts[leaf] *= ask.leaf_allowed[leaf]

@@ -4,7 +4,7 @@ import numpy as np
 
 from stowplan.topology.assign import Search, Workspace, place, place_warm
 from stowplan.topology.choose import Order
-from stowplan.topology.fit import Ask, Counts, Leaves, Slicing, counts_of, pods_per_domain
+from stowplan.topology.fit import Ask, Counts, Leaves, Slicing, catch_up, counts_of, pods_per_domain
 from stowplan.topology.levels import Levels
 from stowplan.topology.tree import DomainTree
 
@@ -44,5 +44,6 @@ def run() -> None:
         Counts.plain(pods),
         work,
     )
+    catch_up(tree.arrays, leaves, ask, changed, 0, 1, pods)  # also called by itself
     counts = counts_of(tree, leaves, ask, ask, None, Slicing.none(2))
     place(tree.arrays, search, Slicing.none(2), order, counts, work)

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,14 @@ class DomainTree:
         for _ in range(self.levels.depth - 1 - self.level_of(domain)):
             low, high = int(self.arrays.child_start[low]), int(self.arrays.child_start[high])
         return low - self.first_leaf, high - self.first_leaf
+
+    def sums_over(self, low: int, high: int, per_leaf: NDArray[Any]) -> Quantity:
+        """Return (high - low,) sums of ``per_leaf`` (leaves,) over the domains of one level."""
+        bounds = np.arange(low, high + 1)
+        for _ in range(self.levels.depth - 1 - (self.level_of(low) if low < high else 0)):
+            bounds = self.arrays.child_start[bounds]
+        totals = np.concatenate(([0], np.cumsum(per_leaf, dtype=np.int64)))
+        return np.asarray(np.diff(totals[bounds - self.first_leaf]), dtype=np.int64)
 
 
 def _global_parents(parents: list[list[int]], level_start: Index) -> Index:
