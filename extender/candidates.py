@@ -8,12 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
 import orjson
 
 from stowplan.api.errors import WireError
 
-# What a list of node names holds; they are DNS subdomains, so nothing in them is ever escaped.
-_NAME_BYTES = b'abcdefghijklmnopqrstuvwxyz0123456789.-",'
+_QUOTE, _COMMA, _SPACE, _NOT_ASCII = 34, 44, 32, 128
+# What names do not hold (they are DNS subdomains) and whatever is more than a list of them does.
+_STRUCTURE = (b"\\", b"[", b"]", b"{", b"}", b":")
 
 
 class Offered(ABC):
@@ -59,37 +61,57 @@ class UnreadNames(Offered):
         self._start = start
         self._end = body.rindex(b"]}")
 
-    def well_formed(self) -> bool:
-        """Whether it is a list of plain strings: quotes at both ends and around commas only."""
+    def looks_plain(self) -> bool:
+        """Whether it can only be one list of plain strings, by what is cheap to see.
+
+        Nothing needs an escape or ends the list early, and quotes stand at both ends. That every
+        name is between quotes and commas is seen where names are handed back (``all``) or parsed.
+        """
         body, start, end = self._body, self._start, self._end
         if start == end:
             return True
-        return (
-            body.startswith(b'"', start)
-            and body.endswith(b'"', start, end)
-            and body.count(b'"', start, end) == 2 * body.count(b'","', start, end) + 2
-            and body.find(b"\\", start, end) < 0
-            and body[start:end].isascii()
+        inside = np.frombuffer(body, dtype=np.uint8, count=end - start, offset=start)
+        return bool(
+            inside[0] == _QUOTE
+            and inside[-1] == _QUOTE
+            and inside.min() > _SPACE
+            and inside.max() < _NOT_ASCII
+            and all(body.find(mark, start, end) < 0 for mark in _STRUCTURE)
         )
 
+    def _well_formed(self) -> bool:
+        """Whether every quote opens or closes a name, and one comma stands between two of them."""
+        if self._start == self._end:
+            return True
+        inside = np.frombuffer(
+            self._body, dtype=np.uint8, count=self._end - self._start, offset=self._start
+        )
+        quotes = inside == _QUOTE
+        between = (inside[1:-1] == _COMMA) & quotes[:-2] & quotes[2:]
+        return int(np.count_nonzero(quotes)) == 2 * int(np.count_nonzero(between)) + 2
+
     def __contains__(self, node: str) -> bool:
-        """Search for the quoted name: quotes inside a string would be escaped."""
-        return self._body.find(b'"%s"' % node.encode(), self._start, self._end) >= 0
+        """Search for the quoted name; the first quote is compared last, as there are so many."""
+        body, rest = self._body, b'%s"' % node.encode()
+        at = body.find(rest, self._start, self._end)
+        while at >= 0 and body[at - 1] != _QUOTE:
+            at = body.find(rest, at + 1, self._end)
+        return at >= 0
 
     def __len__(self) -> int:
         """Count pairs of quotes."""
-        return self._body.count(b'"', self._start, self._end) // 2
+        inside = np.frombuffer(self._body, np.uint8, self._end - self._start, self._start)
+        return int(np.count_nonzero(inside == _QUOTE)) // 2
 
     def names(self) -> Sequence[str]:
         """Parse them."""
         return node_names(loads(b"[%s]" % self._body[self._start : self._end]))
 
     def all(self) -> bytes:
-        """Hand the bytes back without re-encoding them, unless they are no names at all."""
-        inside = self._body[self._start : self._end]
-        if inside.translate(None, _NAME_BYTES):
-            return NameList(self.names()).all()
-        return _name_members(b"[%s]" % inside)
+        """Hand the bytes back without re-encoding them."""
+        if not self._well_formed():
+            raise WireError("NodeNames must be a list of node names")
+        return _name_members(b"[%s]" % self._body[self._start : self._end])
 
 
 class NameList(Offered):

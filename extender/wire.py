@@ -55,14 +55,14 @@ class ExtenderArgs:
             # Inside a JSON string the quotes of the mark would be escaped, so the first one ends
             # the pod, if what stands before it is one whole value.
             cut = body.find(_CUT)
-            if cut > 0 and body.rstrip().endswith(b"]}"):
+            if cut > 0 and body[-8:].rstrip().endswith(b"]}"):
                 try:
                     pod = orjson.loads(memoryview(body)[len(_POD) : cut])
                 except orjson.JSONDecodeError:
                     pass
                 else:
                     unread = UnreadNames(body, cut + len(_CUT))
-                    if unread.well_formed():
+                    if unread.looks_plain():
                         return cls(pod, unread)
         return cls._parse_whole(body)
 

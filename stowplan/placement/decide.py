@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, Protocol
 
 from stowplan.placement import reasons
 from stowplan.placement.cluster import Cluster, Refusal
-from stowplan.placement.gangs import Gang, GangId, assemble, gang_of, place_of
-from stowplan.placement.ledger import Kind, Reservation, Seat
+from stowplan.placement.gangs import Gang, GangId, Kind, assemble, gang_of, place_of
+from stowplan.placement.ledger import Reservation, Seat
 from stowplan.placement.owners import role_of
 from stowplan.placement.placing import (
     excluded_leaves,
@@ -256,7 +256,7 @@ def _one_more(
         return view.tree.nodes[answers[0].leaves[0][0]]
     if excluded.size:
         return reasons.nodes_excluded(reservation.level)
-    return refusal(view, gang, [podset], answers, partly_placed=True)
+    return refusal(cluster, gang, [podset], answers, partly_placed=True)
 
 
 def _give_up(

@@ -7,6 +7,7 @@ large it is where labels do not.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.models import core
@@ -40,6 +41,21 @@ class GangId:
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """What the pods of one podset are like.
+
+    Attributes:
+        role: the template of their owner that makes them.
+        amounts: what each asks for.
+        filters: on which nodes each may run.
+    """
+
+    role: str
+    amounts: Amounts
+    filters: Filters
+
+
+@dataclass(frozen=True, slots=True)
 class Gang:
     """Pods that start all or none.
 
@@ -49,7 +65,8 @@ class Gang:
         pods: those that are there, podset by podset, first rank first.
         podsets: equal pods; their counts add up to ``size`` less the pods that succeeded.
         podset_of: for each of ``pods`` the position of its podset.
-        roles: for each podset the template of the owner that makes its pods.
+        kinds: what the pods of each podset are like.
+        bound: those of ``pods`` that run, each with the position of its podset.
         grows: pods beyond ``size`` join its domain instead of contradicting it.
         ahead: its pods are made one after another.
         packing: profile that its pods name; None for the operator's.
@@ -60,7 +77,8 @@ class Gang:
     pods: tuple[PodRecord, ...]
     podsets: tuple[PodSet, ...]
     podset_of: tuple[int, ...]
-    roles: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    bound: tuple[tuple[int, PodRecord], ...]
     grows: bool
     ahead: bool
     packing: Profile | None
@@ -127,7 +145,8 @@ def assemble(gang: GangId, members: Iterable[PodRecord], known: Owners) -> Gang 
             for i, group in enumerate(groups)
         ),
         podset_of=tuple(i for i, group in enumerate(groups) for _ in group.pods),
-        roles=tuple(group.kind.role for group in groups),
+        kinds=tuple(group.kind for group in groups),
+        bound=tuple((i, p) for i, group in enumerate(groups) for p in group.pods if p.node),
         grows=size.grows,
         ahead=size.ahead,
         packing=packing,
@@ -142,18 +161,9 @@ def _first(live: list[PodRecord], seats: int) -> list[PodRecord]:
     return [pod for pod in live if pod.node or pod.key in chosen]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What makes pods equal: they can take each other's seats."""
-
-    role: str
-    amounts: Amounts
-    filters: Filters
-
-
 @dataclass(slots=True)
 class _Group:
-    kind: _Kind
+    kind: Kind
     pods: list[PodRecord]
     count: int
 
@@ -163,9 +173,9 @@ def _grouped(live: list[PodRecord], size: "owners.Size", seats: int) -> list[_Gr
 
     Those are like the last pod of their role; a role without any pod is like its template.
     """
-    groups: dict[_Kind, _Group] = {}
+    groups: dict[Kind, _Group] = {}
     for pod in live:
-        kind = _Kind(owners.role_of(pod), pod.requests, pod.filters)
+        kind = Kind(owners.role_of(pod), pod.requests, pod.filters)
         group = groups.setdefault(kind, _Group(kind, [], 0))
         group.pods.append(pod)
         group.count += 1
@@ -181,10 +191,10 @@ def _grouped(live: list[PodRecord], size: "owners.Size", seats: int) -> list[_Gr
     return list(groups.values())
 
 
-def _kind_of(role: "owners.Role") -> _Kind:
+def _kind_of(role: "owners.Role") -> Kind:
     spec = (role.template and role.template.spec) or core.PodSpec()
     what = f"the template of role {role.name!r}"
-    return _Kind(role.name, effective_requests(spec, what), Filters.of(spec))
+    return Kind(role.name, effective_requests(spec, what), Filters.of(spec))
 
 
 def _asked(
@@ -219,18 +229,9 @@ def _distinct(pods: Iterable[PodRecord]) -> Iterator[Mapping[str, str]]:
             yield pod.annotations
 
 
-def rank_of(pod: PodRecord) -> int | None:
-    """Return the pod's rank in its podset, if a label tells it."""
-    for label in (keys.POD_GROUP_INDEX, keys.LWS_RANK, keys.JOB_INDEX, keys.STATEFULSET_INDEX):
-        text = pod.labels.get(label) or pod.annotations.get(label) or ""
-        if text.isascii() and text.isdigit() and len(text) < 10:
-            return int(text)
-    return None
-
-
 def place_of(pod: PodRecord) -> int | None:
     """Return the pod's rank in its podset: the leader's place comes off a worker's."""
-    rank = rank_of(pod)
+    rank = pod.rank
     if rank and keys.LWS_NAME in pod.labels:
         return rank - 1
     return rank
@@ -243,9 +244,13 @@ def _rank_key(pod: PodRecord) -> _RankKey:
     """Order by job, then rank, then natural order of names: pod-2 before pod-10."""
     job = pod.labels.get(keys.JOBSET_JOB_INDEX, "")
     first = int(job) if job.isascii() and job.isdigit() and len(job) < 10 else 0
-    rank = rank_of(pod)
-    parts = re.split(r"(\d+)", pod.name)
-    return first, -1 if rank is None else rank, tuple(map(_natural, parts))
+    rank = pod.rank
+    return first, -1 if rank is None else rank, _natural_order(pod.name)
+
+
+@lru_cache(maxsize=16384)
+def _natural_order(name: str) -> tuple[tuple[int, str], ...]:
+    return tuple(map(_natural, re.split(r"(\d+)", name)))
 
 
 def _natural(part: str) -> tuple[int, str]:

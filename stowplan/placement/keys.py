@@ -65,6 +65,8 @@ API_GROUPS = {
     "StatefulSet": "apps",
 }
 
+RANKS = (POD_GROUP_INDEX, LWS_RANK, JOB_INDEX, STATEFULSET_INDEX)
+
 # What a record keeps of a pod's metadata; the rest is dropped when it is read.
 LABELS_KEPT = frozenset(
     (

@@ -9,26 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from stowplan.placement.filters import Filters
-from stowplan.placement.gangs import GangId
+from stowplan.placement.gangs import GangId, Kind
 from stowplan.placement.records import Amounts, PodRecord
 from stowplan.placement.state import ClusterState
 from stowplan.topology.tree import Path
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What the pods of one podset are like.
-
-    Attributes:
-        role: the template of their owner that makes them.
-        amounts: what each asks for.
-        filters: on which nodes each may run.
-    """
-
-    role: str
-    amounts: Amounts
-    filters: Filters
 
 
 @dataclass(slots=True, eq=False)

@@ -1,6 +1,6 @@
 """A whole gang -> seats for all its pods, or why there are none. Nothing is committed here."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from stowplan.api.errors import Violation
 from stowplan.placement import reasons
 from stowplan.placement.cluster import Cluster
 from stowplan.placement.gangs import Gang, GangId, place_of
-from stowplan.placement.ledger import Kind, Reservation, Seat
+from stowplan.placement.ledger import Reservation, Seat
 from stowplan.placement.podset import Assigned, NoFit, PodSet, Profile, Region, fit, scarcest
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import Amounts, PodRecord
@@ -26,16 +26,17 @@ def place_gang(cluster: Cluster, gang: Gang, now: float) -> Reservation | Reason
     """
     view = cluster.state.view()
     profile = gang.packing or cluster.policy.packing
-    bound = [(i, pod) for i, pod in zip(gang.podset_of, gang.pods, strict=True) if pod.node]
-    todo = [
-        replace(podset, count=max(podset.count - sum(i == at for i, _ in bound), 0))
-        for at, podset in enumerate(gang.podsets)
-    ]
-    if any(map(_leaves_a_rest, todo)):
+    bound, todo = gang.bound, gang.podsets
+    if bound:
+        todo = tuple(
+            replace(podset, count=max(podset.count - sum(i == at for i, _ in bound), 0))
+            for at, podset in enumerate(gang.podsets)
+        )
+    if gang.request.slices and any(map(_leaves_a_rest, todo)):
         if not bound and not gang.grows:
             return reasons.request_invalid(_SLICES_LEAVE_A_REST)
         # A part of a gang has slices of others, which are placed already, to complete.
-        todo = [replace(podset, request=podset.request.without_slices()) for podset in todo]
+        todo = tuple(replace(p, request=p.request.without_slices()) for p in todo)
     regions = regions_of(view, gang.request, [pod.node for _, pod in bound])
     if isinstance(regions, Reason):
         return regions
@@ -46,17 +47,15 @@ def place_gang(cluster: Cluster, gang: Gang, now: float) -> Reservation | Reason
             first_fit(cluster, view, todo, regions, _NO_LEAVES, profile), NoFit
         ):
             return reasons.nodes_excluded(gang.request.required)
-        return refusal(view, gang, todo, answers, bool(bound))
+        return refusal(cluster, gang, todo, answers, bool(bound))
     seats = [Seat(p.node, p.requests, i, place_of(p) or 0, p.key, bound=True) for i, p in bound]
+    used = [view.leaf_of[pod.node] for _, pod in bound if pod.node in view.leaf_of]
     for at, answer in enumerate(answers):
-        pods = [p for i, p in zip(gang.podset_of, gang.pods, strict=True) if i == at and not p.node]
-        seats += _seats(view, at, gang.podsets[at], answer, pods)
-    kinds = tuple(
-        Kind(role, podset.amounts, podset.filters)
-        for role, podset in zip(gang.roles, gang.podsets, strict=True)
-    )
-    level, domain = domain_of(view, gang.request, [seat.node for seat in seats])
-    return Reservation(gang.id, domain, level, seats, kinds, now, gang.ahead)
+        if answer.leaves:
+            seats += _seats(view, at, gang, answer)
+            used += (answer.leaves[0][0], answer.leaves[-1][0])
+    level, domain = _domain_of(view, gang.request, used)
+    return Reservation(gang.id, domain, level, seats, gang.kinds, now, gang.ahead)
 
 
 _SLICES_LEAVE_A_REST = Violation(
@@ -78,6 +77,8 @@ def _leaves_a_rest(podset: PodSet) -> bool:
 def excluded_leaves(cluster: Cluster, view: View, gang: GangId, now: float) -> Index:
     """Return the leaves that kube-scheduler refused for ``gang`` a short while ago."""
     nodes = cluster.ledger.excluded(gang, now)
+    if not nodes:
+        return _NO_LEAVES
     return np.array([view.leaf_of[n] for n in nodes if n in view.leaf_of], dtype=np.int32)
 
 
@@ -120,24 +121,25 @@ def preferred_regions(
 def common_domain(view: View, leaves: Sequence[int], finest: int) -> int | None:
     """Return the finest domain above all ``leaves``, no finer than level ``finest``."""
     tree = view.tree
-    for level in range(finest, -1, -1):
-        domains = {tree.ancestor(tree.first_leaf + leaf, level) for leaf in leaves}
-        if len(domains) == 1:
-            return domains.pop()
-    return None
+    # A domain's leaves are one range, so the two ends speak for all between them.
+    one = tree.ancestor(tree.first_leaf + min(leaves), finest)
+    other = tree.ancestor(tree.first_leaf + max(leaves), finest)
+    while one != other:
+        one, other = int(tree.arrays.parent[one]), int(tree.arrays.parent[other])
+    return one if one >= 0 else None
 
 
-def domain_of(
-    view: View, request: TopologyRequest, nodes: Iterable[str]
+def _domain_of(
+    view: View, request: TopologyRequest, leaves: Sequence[int]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Return level and path of the domain that holds ``nodes``: as required, else the finest."""
+    """Return level and path of the domain that holds ``leaves``: as required, else the finest."""
     keys = view.tree.levels.keys
-    leaves = [view.leaf_of[node] for node in nodes if node in view.leaf_of]
     finest = keys.index(request.required) if request.required in keys else len(keys) - 1
     domain = common_domain(view, leaves, finest) if leaves else None
     if domain is None:
         return None, ()
-    return keys[view.tree.level_of(domain)], view.tree.paths[domain]
+    path = view.tree.paths[domain]
+    return keys[len(path) - 1], path
 
 
 def first_fit(
@@ -259,29 +261,37 @@ def _trial(state: ClusterState) -> Iterator[list[tuple[str, Amounts]]]:
         state.generation = generation
 
 
-def _seats(
-    view: View, at: int, podset: PodSet, answer: Assigned, pods: Sequence[PodRecord]
-) -> list[Seat]:
-    """Write the places out in tree order and hand them to pods: by rank where ranks are sound.
+def _seats(view: View, at: int, gang: Gang, answer: Assigned) -> list[Seat]:
+    """Write a podset's places out in tree order and hand them to its pods that wait.
 
-    Rank k has the k-th place (domain-fit, section 15). Any doubt, and the whole podset goes in
-    order.
+    Rank k has the k-th place where ranks are sound (domain-fit, section 15). Any doubt, and all
+    pods of the podset go in order.
     """
-    nodes = [view.tree.nodes[leaf] for leaf, count in answer.leaves for _ in range(count)]
-    seats = [Seat(node, podset.amounts, at, rank) for rank, node in enumerate(nodes)]
+    amounts, names = gang.kinds[at].amounts, view.tree.nodes
+    nodes = [names[leaf] for leaf, count in answer.leaves for _ in range(count)]
+    pods: Sequence[PodRecord] = gang.pods
+    if len(gang.podsets) > 1 or gang.bound:
+        of = zip(gang.podset_of, gang.pods, strict=True)
+        pods = [pod for i, pod in of if i == at and not pod.node]
     ranks = [place_of(pod) for pod in pods]
-    sound = len(set(ranks)) == len(ranks) and all(r is not None and r < len(seats) for r in ranks)
-    for i, pod in enumerate(pods[: len(seats)]):
-        rank = ranks[i] if sound else i
-        seat = seats[rank if rank is not None else i]
-        seat.pod, seat.slow = pod.key, pod.binds_slowly
-    return seats
+    sound = len(set(ranks)) == len(ranks) and all(r is not None and r < len(nodes) for r in ranks)
+    holders: list[PodRecord | None] = [*pods[: len(nodes)], *[None] * (len(nodes) - len(pods))]
+    if sound:
+        by_rank = dict(zip(ranks, pods, strict=True))
+        holders = [by_rank.get(rank) for rank in range(len(nodes))]
+    return [
+        Seat(node, amounts, at, rank, pod.key, slow=pod.binds_slowly)
+        if pod is not None
+        else Seat(node, amounts, at, rank)
+        for rank, (node, pod) in enumerate(zip(nodes, holders, strict=True))
+    ]
 
 
 def refusal(
-    view: View, gang: Gang, podsets: Sequence[PodSet], answer: NoFit, partly_placed: bool
+    cluster: Cluster, gang: Gang, podsets: Sequence[PodSet], answer: NoFit, partly_placed: bool
 ) -> Reason:
     """Word why the gang was not placed."""
+    view = cluster.state.view()
     keys = view.tree.levels.keys
     if answer.kind in ("level-unknown", "slice-level-unknown"):
         return reasons.level_unknown(answer.level, keys)
@@ -300,7 +310,7 @@ def refusal(
     if required is not None and answer.top >= 0:
         low, high = view.tree.leaves_under(answer.top)
     largest = max(podsets, key=lambda podset: podset.count)
-    short_of = scarcest(view, largest, low, high) if high else None
+    short_of = scarcest(view, cluster.shapes, largest, low, high) if high else None
     if partly_placed and required is not None:
         return reasons.rest_does_not_fit(required, short_of)
     return reasons.no_domain_fits(required, gang.size, short_of)

@@ -1,7 +1,9 @@
 """One podset -> pods per leaf, or why it does not fit (domain-fit, sections 2, 5 and 13)."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -11,11 +13,12 @@ from numpy.typing import NDArray
 from stowplan.placement.filters import Filters, Term
 from stowplan.placement.records import Amounts
 from stowplan.placement.request import Layer, TopologyRequest
-from stowplan.placement.shapes import Shape, Shapes, ask_of, excluded_by
+from stowplan.placement.shapes import Shapes, ask_of, excluded_by
 from stowplan.placement.state import View
 from stowplan.topology.assign import Search, place, place_warm
 from stowplan.topology.choose import FOUND, Order
-from stowplan.topology.fit import Counts, Slicing, allowed_leaves, counts_of, quotients
+from stowplan.topology.fit import Counts, Slicing, allowed_leaves, counts_of, part_of, quotients
+from stowplan.topology.levels import Levels
 from stowplan.topology.tree import Index, Quantity
 
 Profile = Literal["mixed", "best-fit"]
@@ -115,6 +118,9 @@ class Region:
 
 ANYWHERE = Region()
 
+# Called with unpacked tuples, whose lengths mypy does not know.
+_place_warm: Callable[..., int] = place_warm
+
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
@@ -134,46 +140,38 @@ def fit(
     """Place one podset on the room that is free now; nothing is reserved."""
     if podset.count == 0:
         return Assigned((), 0)
-    plan = _plan(view, podset, profile)
+    plan = _plan(view.tree.levels, podset.request, profile, bool(podset.preferred))
     if isinstance(plan, NoFit):
         return plan
-    if not view.leaves.usable.any():
-        return NoFit("no-domains", view.tree.levels.keys[plan.level])
     search = _search(view, podset, plan, region)
     if plan.layers or podset.leader is not None or plan.order.use_affinity:
         counts = _counts(view, podset, plan, region)
-        used = place(view.tree.arrays, search, plan.slicing, plan.order, counts, view.work)
+        used = place(view.tree.arrays, search, plan.slicing, plan.order, counts, False, view.work)
     else:
         shape = shapes.get(podset.amounts, podset.filters, view)
         counts = shape.counts
-        used = _place_warm(view, shape, plan, search, region)
-    work = view.work
-    if work.report[0] != FOUND:
+        used = _place_warm(
+            *view.fixed,
+            *shape.fixed,
+            shape.seen,
+            view.head,
+            region.excluded,
+            search.level,
+            search.low,
+            search.high,
+            search.required,
+            search.climb,
+            search.need,
+            plan.order.packing,
+        )
+        shape.seen = view.head
+    if used == 0 and (view.work.report[0] != FOUND or not view.leaves.usable.any()):
         return _shortage(view, podset, plan, counts)
-    first = view.tree.first_leaf
-    chosen = work.chosen[:used]
-    pairs = zip((chosen - first).tolist(), work.given[chosen].tolist(), strict=True)
-    leader = int(work.report[5])
-    return Assigned(tuple(pairs), int(work.report[1]), leader - first if leader >= 0 else None)
-
-
-def _place_warm(view: View, shape: Shape, plan: _Plan, search: Search, region: Region) -> int:
-    used = place_warm(
-        view.tree.arrays,
-        view.leaves,
-        shape.ask,
-        view.changed,
-        shape.seen,
-        view.head,
-        region.excluded,
-        search,
-        plan.slicing,
-        plan.order,
-        shape.counts,
-        view.work,
-    )
-    shape.seen = view.head
-    return used
+    level, *pairs = view.work.result[: 1 + 2 * used].tolist()
+    leader = None
+    if podset.leader is not None:
+        leader = int(view.work.report[5]) - view.tree.first_leaf
+    return Assigned(tuple(zip(pairs[::2], pairs[1::2], strict=True)), level, leader)
 
 
 def _counts(view: View, podset: PodSet, plan: _Plan, region: Region) -> Counts:
@@ -201,9 +199,12 @@ def _affinity(view: View, podset: PodSet, allowed: NDArray[np.bool_]) -> Quantit
     return weights
 
 
-def _plan(view: View, podset: PodSet, profile: Profile) -> _Plan | NoFit:
+@lru_cache(maxsize=1024)
+def _plan(
+    levels: Levels, request: TopologyRequest, profile: Profile, use_affinity: bool
+) -> _Plan | NoFit:
     """Check the request against the levels, in the order of section 2."""
-    keys, request = view.tree.levels.keys, podset.request
+    keys = levels.keys
     finest = len(keys) - 1
     layers = request.slices
     if any(layer.size < 1 for layer in layers):
@@ -213,7 +214,7 @@ def _plan(view: View, podset: PodSet, profile: Profile) -> _Plan | NoFit:
         if request.level not in keys:
             return NoFit("level-unknown", request.level)
         level = keys.index(request.level)
-    slicing = _slicing(podset, keys, level) if layers else Slicing.none(len(keys))
+    slicing = _slicing(layers, keys, level) if layers else Slicing.none(len(keys))
     if isinstance(slicing, NoFit):
         return slicing
     asked = request.mode in ("required", "preferred")
@@ -222,13 +223,12 @@ def _plan(view: View, podset: PodSet, profile: Profile) -> _Plan | NoFit:
         required=request.mode == "required",
         climb=request.mode == "preferred",
         slicing=slicing,
-        order=Order(packing=asked or profile == "best-fit", use_affinity=bool(podset.preferred)),
+        order=Order(packing=asked or profile == "best-fit", use_affinity=use_affinity),
         layers=layers,
     )
 
 
-def _slicing(podset: PodSet, keys: tuple[str, ...], level: int) -> Slicing | NoFit:
-    layers = podset.request.slices
+def _slicing(layers: tuple[Layer, ...], keys: tuple[str, ...], level: int) -> Slicing | NoFit:
     outer = layers[0]
     if outer.level not in keys:
         return NoFit("slice-level-unknown", outer.level)
@@ -267,6 +267,8 @@ def _search(view: View, podset: PodSet, plan: _Plan, region: Region) -> Search:
 
 
 def _shortage(view: View, podset: PodSet, plan: _Plan, counts: Counts) -> NoFit:
+    if not view.leaves.usable.any():
+        return NoFit("no-domains", view.tree.levels.keys[plan.level])
     _, level, fits, top, needed, _ = view.work.report.tolist()
     key = view.tree.levels.keys[level]
     if len(plan.layers) > 1:
@@ -300,17 +302,18 @@ def _layer_shortage(view: View, podset: PodSet, plan: _Plan, counts: Counts, lev
     )
 
 
-def scarcest(view: View, podset: PodSet, low: int, high: int) -> str | None:
+def scarcest(view: View, shapes: Shapes, podset: PodSet, low: int, high: int) -> str | None:
     """Return the resource that runs out first in leaves ``low`` up to ``high``.
 
     It is the one of which the fewest pods could be served if each were the only one asked for; of
     equals the first by name. None when the filters let the pod onto none of these leaves.
     """
-    ask = ask_of(podset.amounts, podset.filters, view)
-    allowed = allowed_leaves(view.leaves, ask)[low:high]
+    ask = shapes.get(podset.amounts, podset.filters, view).ask
+    part, ask = part_of(view.leaves, ask, low, high)
+    allowed = allowed_leaves(part, ask)
     if not allowed.any():
         return None
-    served = np.clip(quotients(view.leaves, ask)[:, low:high][:, allowed], 0, podset.count)
+    served = np.clip(quotients(part, ask)[:, allowed], 0, podset.count)
     return podset.amounts[int(np.argmin(served.sum(axis=1)))][0]
 
 

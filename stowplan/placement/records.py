@@ -105,6 +105,8 @@ class PodRecord:
         annotations: those of ``keys.ANNOTATIONS_KEPT``.
         nominated: node that kube-scheduler's preemption reserved for it, or empty.
         binds_slowly: it has a claim, whose binding can take minutes.
+        native_group: it names a PodGroup of kube-scheduler's own.
+        rank: its place in the gang, if a label tells it.
     """
 
     namespace: str
@@ -122,6 +124,7 @@ class PodRecord:
     nominated: str = ""
     binds_slowly: bool = False
     native_group: bool = False
+    rank: int | None = None
 
     @property
     def key(self) -> str:
@@ -179,7 +182,17 @@ class PodRecord:
             binds_slowly=bool(spec.resource_claims)
             or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes or ()),
             native_group=spec.scheduling_group is not None,
+            rank=_rank(meta),
         )
+
+
+def _rank(meta: core.Metadata) -> int | None:
+    labels, annotations = meta.labels or {}, meta.annotations or {}
+    for name in keys.RANKS:
+        text = labels.get(name) or annotations.get(name)
+        if text and text.isascii() and text.isdigit() and len(text) < 10:
+            return int(text)
+    return None
 
 
 def effective_requests(spec: core.PodSpec, what: str) -> Amounts:

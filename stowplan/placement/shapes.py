@@ -6,6 +6,7 @@ brought up to date when they are asked for: a decision costs the nodes that chan
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ class Shape:
         ask: the request in rows of ``view.leaves.free``.
         names: the resource of each entry of ``ask``.
         counts: pods per domain, right up to ``seen``.
+        fixed: the arguments of ``place_warm`` that stay the same for this shape.
         seen: position in the ring of changes.
         made_for: the view that this was made for, and where its filters name single nodes, the
             labels of that time.
@@ -36,6 +38,7 @@ class Shape:
     ask: Ask
     names: tuple[str, ...]
     counts: Counts
+    fixed: tuple[Any, ...]
     seen: int
     made_for: tuple[int, int]
 
@@ -43,10 +46,12 @@ class Shape:
     def of(cls, amounts: Amounts, filters: Filters, view: View) -> "Shape":
         """Judge the filters and count all leaves."""
         ask = ask_of(amounts, filters, view)
+        pods = np.zeros(view.tree.domain_count, dtype=np.int64)
         shape = cls(
             ask=ask,
+            fixed=(*ask, pods),
             names=tuple(name for name, _ in amounts),
-            counts=Counts.plain(np.zeros(view.tree.domain_count, dtype=np.int64)),
+            counts=Counts.plain(pods),
             seen=view.head,
             made_for=_version(ask, view),
         )
@@ -100,15 +105,19 @@ def _version(ask: Ask, view: View) -> tuple[int, int]:
 def ask_of(amounts: Amounts, filters: Filters, view: View) -> Ask:
     """Return a request as arrays, its filters judged once per node class."""
     by_name = view.tree.levels.has_host and filters.names_nodes()
-    verdicts = (
-        [True] * len(view.classes)
-        if by_name or not view.tree.levels.has_host
-        else [filters.excluded_by(c.labels, c.taints) is None for c in view.classes]
-    )
+    if by_name or not view.tree.levels.has_host:
+        allowed = np.ones(max(len(view.classes), 1), dtype=np.uint8)
+    elif filters.selector or filters.terms is not None:
+        allowed = np.array(
+            [filters.excluded_by(c.labels, c.taints) is None for c in view.classes], dtype=np.uint8
+        )
+    else:  # taints alone decide, and far fewer sets of them exist than of labels
+        verdicts = [filters.excluded_by({}, taints) is None for taints in view.taint_sets]
+        allowed = np.array(verdicts, dtype=np.uint8)[view.taints_of]
     return Ask(
         rows=np.array([view.row_of(name) for name, _ in amounts], dtype=np.int32),
         amounts=np.array([amount for _, amount in amounts], dtype=np.float64),
-        class_allowed=np.array(verdicts or [True], dtype=np.uint8),
+        class_allowed=allowed,
         leaf_allowed=np.array(
             [excluded_by(filters, view, leaf) is None for leaf in range(view.tree.leaf_count)],
             dtype=np.uint8,

@@ -7,6 +7,7 @@ node, and a node may go and come back.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from stowplan.placement.filters import Taint
 from stowplan.placement.records import Amounts, NodeRecord, PodRecord, node_changes
 from stowplan.topology import capacity
 from stowplan.topology.assign import Workspace
-from stowplan.topology.fit import Leaves
+from stowplan.topology.fit import Leaves, Slicing
 from stowplan.topology.levels import HOSTNAME, Levels
 from stowplan.topology.tree import DomainTree, Index, Path, Room
 
@@ -22,6 +23,7 @@ from stowplan.topology.tree import DomainTree, Index, Path, Room
 # is then the cheaper way; must be a power of two.
 RING = 1 << 14
 
+_LIMIT = capacity.LIMIT - 1  # a room stays a whole number that float64 holds
 _MATTERS = {"allocatable", "labels", "taints"}
 
 
@@ -47,12 +49,15 @@ class View:
         nodes: the record of each node, live.
         leaf_of: leaf of each node in the tree, counted from the first leaf.
         classes: the node classes that ``leaves.class_of`` refers to.
+        taint_sets: the different sets of taints among the classes.
+        taints_of: (C,) which of them each class has.
         changed: ring of leaves that changed, see ``topology.fit.catch_up``.
         head: position of the next change.
         relabelled: changes whenever labels or taints of a node do; filters that name single nodes
             are judged again then.
         left_out: nodes that lack a level label.
         work: scratch of the kernels.
+        fixed: the arguments of ``place_warm`` that stay the same for this view.
     """
 
     epoch: int
@@ -64,11 +69,19 @@ class View:
     nodes: Mapping[str, NodeRecord]
     leaf_of: Mapping[str, int]
     classes: list[NodeClass]
+    taint_sets: list[tuple[Taint, ...]]
+    taints_of: Index
     changed: Index
     left_out: tuple[str, ...]
     work: Workspace
+    fixed: tuple[Any, ...]
     head: int = 0
     relabelled: int = 0
+
+    def log(self, leaf: int) -> None:
+        """Note that a leaf changed."""
+        self.changed[self.head & (RING - 1)] = leaf
+        self.head += 1
 
     def row_of(self, resource: str) -> int:
         """Return the row of ``resource``; the last row, all zero, when no node offers it."""
@@ -202,8 +215,16 @@ class ClusterState:
         if known is not None and known.usable:
             self.generation += 1
         view = self._view
-        if view is not None and (leaf := view.leaf_of.get(node)) is not None:
+        if view is None or (leaf := view.leaf_of.get(node)) is None:
+            return
+        if not self.levels.has_host:
             self._refresh(view, leaf)
+        elif view.leaves.usable[leaf]:
+            free, total = view.leaves.free, view.total
+            for name, _ in amounts:
+                if (row := view.rows.get(name)) is not None:
+                    free[row, leaf] = max(total[row, leaf] - used[name], -_LIMIT)
+            view.log(leaf)
 
     def _update_node(self, old: NodeRecord, node: NodeRecord, changes: set[str]) -> None:
         """Change the arrays in place where the structure allows it."""
@@ -246,13 +267,11 @@ class ClusterState:
             for resource, amount in self._used.get(node.name, {}).items():
                 if resource in free:
                     free[resource] -= amount
-        limit = capacity.LIMIT - 1
         for row, resource in enumerate(view.resources):
-            view.total[row, leaf] = min(total[resource], limit)
-            view.leaves.free[row, leaf] = max(min(free[resource], limit), -limit)
+            view.total[row, leaf] = min(total[resource], _LIMIT)
+            view.leaves.free[row, leaf] = max(min(free[resource], _LIMIT), -_LIMIT)
         view.leaves.usable[leaf] = bool(usable)
-        view.changed[view.head & (RING - 1)] = leaf
-        view.head += 1
+        view.log(leaf)
 
     def _build(self) -> View:
         placed: list[tuple[Path, str]] = []
@@ -268,24 +287,33 @@ class ClusterState:
             sorted({r for _, name in placed for r, _ in self.nodes[name].allocatable})
         )
         shape = (len(resources) + 1, tree.leaf_count)
+        leaves = Leaves(
+            free=np.zeros(shape, dtype=np.float64),
+            usable=np.zeros(tree.leaf_count, dtype=np.uint8),
+            class_of=np.zeros(tree.leaf_count, dtype=np.int32),
+        )
+        classes = _classes(self.nodes[name] for name in tree.nodes)
+        taint_sets = {taints: i for i, taints in enumerate({c.taints: 0 for c in classes})}
+        changed = np.zeros(RING, dtype=np.int32)
+        unit_at = Slicing.none(self.levels.depth).unit_at
+        work = Workspace.of(tree)
         leaf_of = np.repeat(np.arange(tree.leaf_count), np.diff(tree.node_start)).tolist()
         view = View(
             epoch=self._epoch,
             tree=tree,
-            leaves=Leaves(
-                free=np.zeros(shape, dtype=np.float64),
-                usable=np.zeros(tree.leaf_count, dtype=np.uint8),
-                class_of=np.zeros(tree.leaf_count, dtype=np.int32),
-            ),
+            leaves=leaves,
             total=np.zeros(shape, dtype=np.float64),
             resources=resources,
             rows={name: row for row, name in enumerate(resources)},
             nodes=self.nodes,
             leaf_of=dict(zip(tree.nodes, leaf_of, strict=True)),
-            classes=_classes(self.nodes[name] for name in tree.nodes),
-            changed=np.zeros(RING, dtype=np.int32),
+            classes=classes,
+            taint_sets=list(taint_sets),
+            taints_of=np.array([taint_sets[c.taints] for c in classes], dtype=np.int32),
+            changed=changed,
             left_out=tuple(sorted(left_out)),
-            work=Workspace.of(tree),
+            work=work,
+            fixed=(*tree.arrays, *leaves, changed, unit_at, *work),
         )
         numbers = {_class_key(c.labels, c.taints): i for i, c in enumerate(view.classes)}
         for name, leaf in view.leaf_of.items():

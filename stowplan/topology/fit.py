@@ -282,6 +282,12 @@ def _add_children(d: int, low: int, high: int, unit: int, has_leader: bool, coun
     counts.slices_wl[d] = slices - loss_slices if loss_slices >= 0 else 0
 
 
+def part_of(leaves: Leaves, ask: Ask, low: int, high: int) -> tuple[Leaves, Ask]:
+    """Return both cut to leaves ``low`` up to ``high``; views, nothing is copied."""
+    part = Leaves(leaves.free[:, low:high], leaves.usable[low:high], leaves.class_of[low:high])
+    return part, ask._replace(leaf_allowed=ask.leaf_allowed[low:high])
+
+
 def allowed_leaves(leaves: Leaves, ask: Ask) -> NDArray[np.bool_]:
     """Return (leaves,) whether a pod may run on each leaf at all, however full it is."""
     allowed = leaves.usable & ask.class_allowed[leaves.class_of]
@@ -293,4 +299,4 @@ def quotients(leaves: Leaves, ask: Ask) -> Quantity:
 
     Not cut at 0: what a leaf lacks most of all is its scarcest resource.
     """
-    return np.asarray(leaves.free[ask.rows] // ask.amounts[:, None], dtype=np.int64)
+    return np.floor(leaves.free[ask.rows] / ask.amounts[:, None]).astype(np.int64)

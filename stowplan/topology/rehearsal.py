@@ -4,7 +4,7 @@ import numpy as np
 
 from stowplan.topology.assign import Search, Workspace, place, place_warm
 from stowplan.topology.choose import Order
-from stowplan.topology.fit import Ask, Counts, Leaves, Slicing, catch_up, counts_of, pods_per_domain
+from stowplan.topology.fit import Ask, Leaves, Slicing, catch_up, counts_of, pods_per_domain
 from stowplan.topology.levels import Levels
 from stowplan.topology.tree import DomainTree
 
@@ -30,20 +30,10 @@ def run() -> None:
     changed = np.zeros(2, dtype=np.int32)
     search = Search(level=0, low=low, high=high, required=True, climb=False, need=2, leaders=0)
     order = Order(packing=True, use_affinity=False)
-    place_warm(
-        tree.arrays,
-        leaves,
-        ask,
-        changed,
-        0,
-        1,
-        np.zeros(1, dtype=np.int32),
-        search,
-        Slicing.none(2),
-        order,
-        Counts.plain(pods),
-        work,
-    )
+    none = Slicing.none(2)
+    fixed = (*tree.arrays, *leaves, changed, none.unit_at, *work, *ask, pods)
+    excluded = np.zeros(1, dtype=np.int32)
+    place_warm(*fixed, 0, 1, excluded, 0, low, high, True, False, 2, True)
     catch_up(tree.arrays, leaves, ask, changed, 0, 1, pods)  # also called by itself
-    counts = counts_of(tree, leaves, ask, ask, None, Slicing.none(2))
-    place(tree.arrays, search, Slicing.none(2), order, counts, work)
+    counts = counts_of(tree, leaves, ask, ask, None, none)
+    place(tree.arrays, search, none, order, counts, False, work)

@@ -129,7 +129,7 @@ class DomainTree:
 
     def sums_over(self, low: int, high: int, per_leaf: NDArray[Any]) -> Quantity:
         """Return (high - low,) sums of ``per_leaf`` (leaves,) over the domains of one level."""
-        bounds = np.arange(low, high + 1)
+        bounds: NDArray[np.signedinteger[Any]] = np.arange(low, high + 1)
         for _ in range(self.levels.depth - 1 - (self.level_of(low) if low < high else 0)):
             bounds = self.arrays.child_start[bounds]
         totals = np.concatenate(([0], np.cumsum(per_leaf, dtype=np.int64)))

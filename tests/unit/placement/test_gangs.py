@@ -13,7 +13,6 @@ from stowplan.placement.gangs import (
     GangIndex,
     assemble,
     gang_of,
-    rank_of,
 )
 from stowplan.placement.owners import Owners, Size, size_of
 from stowplan.placement.reasons import Reason
@@ -401,7 +400,7 @@ def test_ranks_come_before_names() -> None:
     ],
 )
 def test_a_rank_is_a_whole_number_of_a_rank_label(label: str, text: str, want: int | None) -> None:
-    assert rank_of(pod("p").labelled(**{label: text}).record()) == want
+    assert pod("p").labelled(**{label: text}).record().rank == want
 
 
 def test_a_name_of_thousands_of_digits_is_ordered_too() -> None:
