@@ -187,53 +187,89 @@ def place(
     if work.report[0] != FOUND:
         return 0
     level = work.report[1]
-    leaf_level = tree.level_start.size - 2
+    used, host, missing = descend_together(tree, level, used, search, slicing, order, counts, work)
+    for i in range(used):
+        work.given[work.chosen[i]] *= slicing.size
+    used, host, short = descend_apart(
+        tree, max(level, slicing.level), used, host, slicing, order, counts, work
+    )
+    if missing + short > 0:
+        work.report[0] = NOT_ENOUGH  # the counts promised what their parts do not hold: a bug
+        return 0
+    work.report[5] = host
+    used = drop_empty(work.chosen, used, work.given)
+    work.chosen[:used].sort()
+    first_leaf = tree.level_start[tree.level_start.size - 2]
+    work.result[0] = level
+    for i in range(used):
+        work.result[1 + 2 * i] = work.chosen[i] - first_leaf
+        work.result[2 + 2 * i] = work.given[work.chosen[i]]
+    return used
+
+
+@kernel
+def descend_together(
+    tree: TreeArrays,
+    level: int,
+    used: int,
+    search: Search,
+    slicing: Slicing,
+    order: Order,
+    counts: Counts,
+    work: Workspace,
+) -> tuple[int, int, int]:
+    """Hand slices out to the chosen domains, then level by level to the children of all of them.
+
+    So few racks come before few hosts. Returns what ``take`` does, for the slice level.
+    """
     for i in range(used):
         work.pool[i] = work.chosen[i]
-    host = -1
+    need, leaders = search.need, search.leaders
     used, host, missing = take(
-        work.pool, used, 0, search.need, search.leaders, 0, order, counts, work.chosen, work.given
+        work.pool, used, 0, need, leaders, 0, order, counts, work.chosen, work.given
     )
     while level < slicing.level:
         size = 0
         for i in range(used):
-            d = work.chosen[i]
-            for child in range(tree.child_start[d], tree.child_start[d + 1]):
-                work.pool[size] = child
-                size += 1
+            size = add_children(tree, work.chosen[i], work.pool, size)
         used, host, short = take(
-            work.pool,
-            size,
-            0,
-            search.need,
-            search.leaders,
-            0,
-            order,
-            counts,
-            work.chosen,
-            work.given,
+            work.pool, size, 0, need, leaders, 0, order, counts, work.chosen, work.given
         )
         missing += short
         level += 1
-    for i in range(used):
-        work.given[work.chosen[i]] *= slicing.size
-    while level < leaf_level:
+    return used, host, missing
+
+
+@kernel
+def descend_apart(
+    tree: TreeArrays,
+    level: int,
+    used: int,
+    host: int,
+    slicing: Slicing,
+    order: Order,
+    counts: Counts,
+    work: Workspace,
+) -> tuple[int, int, int]:
+    """Hand the pods of each chosen domain out to its own children, level by level to the leaves.
+
+    So every slice stays inside its domain. Returns what ``take`` does, for the leaves.
+    """
+    missing = 0
+    while level < tree.level_start.size - 2:
         level += 1
+        unit = slicing.unit_at[level]
         filled = 0
         next_host = -1
         for i in range(used):
             d = work.chosen[i]
-            size = 0
-            for child in range(tree.child_start[d], tree.child_start[d + 1]):
-                work.pool[size] = child
-                size += 1
             filled, hosting, short = take(
                 work.pool,
-                size,
+                add_children(tree, d, work.pool, 0),
                 filled,
-                work.given[d] // slicing.unit_at[level],
+                work.given[d] // unit,
                 1 if d == host else 0,
-                slicing.unit_at[level],
+                unit,
                 order,
                 counts,
                 work.below,
@@ -244,21 +280,19 @@ def place(
                 next_host = hosting
         for i in range(filled):
             work.chosen[i] = work.below[i]
-            work.given[work.below[i]] *= slicing.unit_at[level]
+            work.given[work.below[i]] *= unit
         used = filled
         host = next_host
-    if missing > 0:
-        work.report[0] = NOT_ENOUGH  # the counts promised what their parts do not hold: a bug
-        return 0
-    work.report[5] = host
-    used = drop_empty(work.chosen, used, work.given)
-    work.chosen[:used].sort()
-    first_leaf = tree.level_start[leaf_level]
-    work.result[0] = work.report[1]
-    for i in range(used):
-        work.result[1 + 2 * i] = work.chosen[i] - first_leaf
-        work.result[2 + 2 * i] = work.given[work.chosen[i]]
-    return used
+    return used, host, missing
+
+
+@kernel
+def add_children(tree: TreeArrays, domain: int, pool: Index, size: int) -> int:
+    """Append the children of ``domain`` to ``pool``, which holds ``size``; return the new size."""
+    for child in range(tree.child_start[domain], tree.child_start[domain + 1]):
+        pool[size] = child
+        size += 1
+    return size
 
 
 @kernel
