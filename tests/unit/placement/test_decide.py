@@ -288,6 +288,24 @@ def test_two_podsets_of_a_gang_share_one_rack() -> None:
     assert overcommitted(on) == []
 
 
+def test_two_podsets_that_prefer_a_rack_share_one_that_holds_both() -> None:
+    members = [
+        pod("g-0").in_gang("g", 3).prefers("rack").gpus(1),
+        *(pod(f"g-{i}").in_gang("g", 3).prefers("rack").gpus(8) for i in (1, 2)),
+    ]
+    on = live(*members)
+    assert {placed(on, member)[:2] for member in members} == {"r2"}
+
+
+def test_two_podsets_that_prefer_a_rack_take_several_when_no_one_holds_both() -> None:
+    members = [
+        pod("g-0").in_gang("g", 6).prefers("rack").gpus(1),
+        *(pod(f"g-{i}").in_gang("g", 6).prefers("rack").gpus(8) for i in range(1, 6)),
+    ]
+    on = live(*members)
+    assert len({placed(on, member) for member in members}) == 6
+
+
 def test_two_podsets_that_no_one_rack_holds_are_refused_whole() -> None:
     members = unlike("train", 1, 8, 3)
     on = live(*members)

@@ -210,3 +210,10 @@ def test_a_slice_larger_than_the_podset_is_refused_only_where_the_count_is_known
     found = {keys.OUR_SLICES: "rack=9"}
     assert violations(found) == []
     assert [v.path for v in violations(found, pods=8)] == [f"{keys.OUR_SLICES}[0].size"]
+
+
+def test_our_key_and_kueue_s_may_say_the_same_and_nothing_else() -> None:
+    ours, theirs = keys.REQUIRED
+    assert violations({ours: RACK, theirs: RACK}) == []
+    assert len(violations({ours: RACK, theirs: HOST})) == 1
+    assert len(violations({ours: RACK, theirs: RACK, keys.PREFERRED[0]: RACK})) == 1
