@@ -54,6 +54,10 @@ class Kind:
     amounts: Amounts
     filters: Filters
 
+    def fits(self, role: str, pod: PodRecord) -> bool:
+        """Whether a pod of that role is of this kind."""
+        return role == self.role and pod.requests == self.amounts and pod.filters == self.filters
+
 
 @dataclass(frozen=True, slots=True)
 class Gang:
@@ -174,9 +178,12 @@ def _grouped(live: list[PodRecord], size: "owners.Size", seats: int) -> list[_Gr
     Those are like the last pod of their role; a role without any pod is like its template.
     """
     groups: dict[Kind, _Group] = {}
+    group: _Group | None = None
     for pod in live:
-        kind = Kind(owners.role_of(pod), pod.requests, pod.filters)
-        group = groups.setdefault(kind, _Group(kind, [], 0))
+        role = owners.role_of(pod)
+        if group is None or not group.kind.fits(role, pod):  # most pods are like the one before
+            kind = Kind(role, pod.requests, pod.filters)
+            group = groups.setdefault(kind, _Group(kind, [], 0))
         group.pods.append(pod)
         group.count += 1
     if len(live) < seats:
