@@ -180,9 +180,9 @@ def _grouped(live: list[PodRecord], size: "owners.Size", seats: int) -> list[_Gr
     groups: dict[Kind, _Group] = {}
     group: _Group | None = None
     for pod in live:
-        role = owners.role_of(pod)
-        if group is None or not group.kind.fits(role, pod):  # most pods are like the one before
-            kind = Kind(role, pod.requests, pod.filters)
+        made_as = owners.role_of(pod)
+        if group is None or not group.kind.fits(made_as, pod):  # most pods are like the one before
+            kind = Kind(made_as, pod.requests, pod.filters)
             group = groups.setdefault(kind, _Group(kind, [], 0))
         group.pods.append(pod)
         group.count += 1
