@@ -8,6 +8,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 STAMP := $(VENV)/stowplan-is-set-up
 
+LISTEN ?= 127.0.0.1:8888
 EXAMPLE := examples/one-rack
 LEVELS := topology.example.com/block,topology.example.com/rack
 METRICS := stowplan.telemetry.metrics
@@ -37,9 +38,9 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	@touch $@
 	@echo "$(VENV) is ready; next: make run, make test, or make for the list"
 
-run: setup ## Serve the example cluster on 127.0.0.1:8888, and say what to try
+run: setup ## Serve the example cluster, and say what to try; LISTEN=127.0.0.1:9999 moves it
 	@cat $(EXAMPLE)/try.txt
-	@exec $(PY) -m stowplan serve --from-file $(EXAMPLE) --levels $(LEVELS) --listen 127.0.0.1:8888
+	@exec $(PY) -m stowplan serve --from-file $(EXAMPLE) --levels $(LEVELS) --listen $(LISTEN)
 
 test: setup ## Run all tests, and those of the kernels once more uncompiled
 	$(PY) -m pytest

@@ -1,8 +1,10 @@
 """Builds the aiohttp application: routes, size limits, lifetimes."""
 
 import asyncio
+import contextlib
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -43,10 +45,55 @@ def build_application(
 
 async def start_kernels(app: web.Application, readiness: Readiness) -> None:
     """Compile every kernel, or load it from the cache, before the first decision is made."""
-    spent = await asyncio.to_thread(jit.warm_up)
+    log.info("compiling kernels", note="half a minute the first time, then from the cache")
+    spent = await _in_daemon_thread(jit.warm_up)
     app[handlers.STARTED].set()
     readiness.ready(KERNELS)
     log.info("kernels ready", duration_seconds=round(spent, 3))
+
+
+async def _in_daemon_thread(work: Callable[[], float]) -> float:
+    """Return what ``work`` does; unlike asyncio's own threads it does not hold up the exit."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[float] = loop.create_future()
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:
+            settle(done.set_exception, error)
+        else:
+            settle(done.set_result, result)
+
+    def settle(how: Callable[[Any], None], outcome: object) -> None:
+        def once() -> None:
+            if not done.done():
+                how(outcome)
+
+        with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
+            loop.call_soon_threadsafe(once)
+
+    threading.Thread(target=run, name="kernels", daemon=True).start()
+    return await done
+
+
+def tell_cluster(cluster: Cluster) -> None:
+    """Log what was loaded, and which levels the nodes lack: such nodes are not used at all."""
+    state = cluster.state
+    nodes = state.nodes.values()
+    log.info(
+        "cluster loaded",
+        nodes=len(state.nodes),
+        nodes_in_tree=len(state.view().tree.nodes),
+        pods=len(state.pods),
+        owners=len(cluster.owners.known),
+    )
+    for key in state.levels.keys:
+        lacking = sum(key not in node.labels for node in nodes)
+        if lacking:
+            every = lacking == len(state.nodes)
+            what = "no node carries a level" if every else "nodes lack a level and are not used"
+            log.warning(what, topology_level=key, nodes=lacking)
 
 
 async def keep_ledger(cluster: Cluster) -> None:
@@ -67,3 +114,4 @@ async def replace_cluster(cluster: Cluster, objects: Iterable[Mapping[str, Any]]
         InvalidObjectError: the version is broken; nothing of it was taken.
     """
     cluster.replace(await asyncio.to_thread(Objects.of, objects))
+    tell_cluster(cluster)

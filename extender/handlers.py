@@ -64,6 +64,7 @@ def filter_nodes(app: web.Application, body: bytes) -> tuple[metrics.Outcome, by
     if not decide.needs_decision(pod):
         return "untouched", wire.filter_result(decide.Untouched(), args.offered)
     if not app[STARTED].is_set():
+        metrics.child(metrics.REFUSALS_TOTAL, reasons.STARTING.word).inc()
         return "failed", wire.filter_error(reasons.STARTING)
     cluster = app[CLUSTER]
     verdict = decide.filter_nodes(cluster, pod, args.offered, time.monotonic())
@@ -127,7 +128,7 @@ def _trouble(verb: metrics.Verb, error: Exception) -> str:
     match error:
         case WireError() | InvalidObjectError():
             metrics.child(metrics.WIRE_ERRORS_TOTAL, verb).inc()
-            return f"stowplan: {error}"
+            return "stowplan: " + "; ".join(map(str.strip, str(error).splitlines()))
         case web.HTTPRequestEntityTooLarge():
             metrics.child(metrics.WIRE_ERRORS_TOTAL, verb).inc()
             return "stowplan: the body is larger than body_limit_bytes; raise it"
@@ -150,7 +151,7 @@ def _tell(pod: str, verdict: decide.Verdict) -> None:
                 pod=pod,
                 gang=str(verdict.gang),
                 seats=committed,
-                level=verdict.level,
+                topology_level=verdict.level,
                 domain="/".join(verdict.domain),
                 node=verdict.node,
             )

@@ -96,8 +96,8 @@ def _from_file_given(settings: Settings, spelled: Spelled) -> Iterator[Violation
     if not settings.from_file:
         problem = "must name at least one file or folder of Kubernetes objects"
         remedy = (
-            "run: kubectl get nodes,pods -A -o json > cluster.json, then add "
-            "--from-file cluster.json"
+            "run: kubectl get nodes,pods,jobs,replicasets,statefulsets -A -o json > cluster.json, "
+            "then add --from-file cluster.json"
         )
         yield Violation(spelled("from_file"), "required", None, problem, remedy)
 

@@ -63,6 +63,7 @@ def _extender(
     cluster = Cluster(policy)
     source = FileSource(settings.from_file)
     cluster.replace(Objects.of(source.load()))
+    extender.tell_cluster(cluster)
     metrics.mark_state_loaded()
     # What was loaded stays; collecting over it would stall the loop longer than a decision.
     gc.collect()
@@ -77,6 +78,7 @@ def _extender(
     async def take_over(objects: list[dict[str, Any]]) -> None:
         await extender.replace_cluster(cluster, objects)
         metrics.mark_state_loaded()
+        metrics.STATE_REFUSED.set(0)
         metrics.child(metrics.STATE_RELOADS_TOTAL, "ok").inc()
 
     return application, (
@@ -87,6 +89,7 @@ def _extender(
 
 
 def _count_refusal(_: InvalidObjectError) -> None:
+    metrics.STATE_REFUSED.set(1)
     metrics.child(metrics.STATE_RELOADS_TOTAL, "refused").inc()
 
 

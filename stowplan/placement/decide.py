@@ -243,7 +243,7 @@ def _one_more(
     if gang.request.required is not None:
         domain = view.tree.find(reservation.domain)
         if domain is None:  # it left the topology with all its nodes
-            return reasons.rest_does_not_fit(gang.request.required, None)
+            return reasons.rest_does_not_fit(gang.request.required, reasons.NO_NODE_USABLE)
         regions: list[int | None] = [domain]
     else:
         others = [seat.node for seat in reservation.seats if seat.pod != pod.key]
@@ -279,8 +279,7 @@ def _give_up(
     node = cluster.state.nodes.get(seat.node)
     there = node is not None and node.usable
     if there and _proves_nothing(cluster, pod, offered):
-        news, seat.lost = not seat.lost, True
-        return Refused(reasons.SEAT_LOST, gang, judged=news)
+        return _lost(gang, seat, reasons.SEAT_LOST)
     seat.answered = False  # it asks again, so what it was told before is void
     cluster.ledger.exclude(gang, seat.node, now)
     whole = assemble(gang, cluster.gangs.members(gang, now).values(), cluster.owners)
@@ -292,10 +291,16 @@ def _give_up(
         cluster.ledger.move(seat, found)
         return None
     if any(other.bound or other.answered for other in reservation.seats):
-        news, seat.lost = not seat.lost, True
-        return Refused(reasons.nodes_excluded(reservation.level), gang, judged=news)
+        return _lost(gang, seat, reasons.nodes_excluded(reservation.level))
     cluster.ledger.free(gang)
     return None
+
+
+def _lost(gang: GangId, seat: Seat, reason: Reason) -> Refused:
+    """Refuse a pod whose seat was not offered; it asks again and again, and it is news once."""
+    news = seat.lost != reason.word
+    seat.lost = reason.word
+    return Refused(reason, gang, judged=news)
 
 
 def _proves_nothing(cluster: Cluster, pod: PodRecord, offered: Candidates) -> bool:

@@ -118,7 +118,7 @@ def assemble(gang: GangId, members: Iterable[PodRecord], known: Owners) -> Gang 
     present = [pod for pod in members if pod.phase != "Failed" and not pod.terminating]
     live = sorted((pod for pod in present if not pod.ended), key=_rank_key)
     if not live:
-        return reasons.incomplete("no pod of the gang is there")
+        return reasons.NO_POD
     size = owners.size_of(gang.kind, live, known)
     if isinstance(size, Reason):
         return size
@@ -129,7 +129,7 @@ def assemble(gang: GangId, members: Iterable[PodRecord], known: Owners) -> Gang 
     if len(live) > open_seats and not size.grows:
         return reasons.MORE_THAN_SIZE
     if len(live) < open_seats and not size.ahead:
-        return reasons.incomplete("waiting for the other pods of the gang")
+        return reasons.SIBLINGS_MISSING
     if len(live) > open_seats:  # at least one, for whoever asks
         live = _first(live, max(open_seats, 1))
     asked = _asked(live, None if size.grows else size.pods)

@@ -103,3 +103,29 @@ ANNOTATIONS_KEPT = frozenset(
         JOB_INDEX,
     )
 )
+
+# Every annotation under our prefix that means something, now or once a pod is released.
+OUR_ANNOTATIONS = frozenset(
+    OURS + name
+    for name in (
+        "required-topology",
+        "preferred-topology",
+        "unconstrained-topology",
+        "slices",
+        "last-slice",
+        "podset-group",
+        "packing",
+        "pin",
+        "hold-for",
+        "relax-after",
+        "placement",
+        "node",
+        "domain",
+        "retry",
+    )
+)
+
+
+def is_mistyped(annotation: str) -> bool:
+    """Whether a key stands under our prefix and means nothing: a typo must not go unnoticed."""
+    return annotation.startswith(OURS) and annotation not in OUR_ANNOTATIONS

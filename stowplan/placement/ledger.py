@@ -27,7 +27,7 @@ class Seat:
         pod: key of the pod that has it; None while it waits for one.
         bound: the pod runs there and counts itself.
         answered: the pod was told its node and may bind at any moment.
-        lost: its pod was told that the node was not offered.
+        lost: what its pod was told last when the node was not offered; empty for nothing.
         slow: binding can take minutes, because the pod has a claim.
     """
 
@@ -38,7 +38,7 @@ class Seat:
     pod: str | None = None
     bound: bool = False
     answered: bool = False
-    lost: bool = False
+    lost: str = ""
     slow: bool = False
 
 
@@ -151,7 +151,7 @@ class Ledger:
 
     def answer(self, reservation: Reservation, seat: Seat, now: float) -> None:
         """Note that the seat's pod was told its node."""
-        seat.answered, seat.lost = True, False
+        seat.answered, seat.lost = True, ""
         reservation.touched = now
 
     def settle(self, pod: PodRecord) -> None:

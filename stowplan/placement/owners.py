@@ -82,10 +82,10 @@ def size_of(kind: str, pods: Sequence[PodRecord], known: Owners) -> Size | Reaso
 def _from_owner(kind: str, pod: PodRecord, known: Owners) -> Size | Reason:
     rule = _SIZES.get(kind)
     if rule is None:
-        return reasons.incomplete(f"a {kind} states no size; name the gang with a group label")
+        return reasons.owner_without_size(kind)
     owner = known.get(pod.namespace, kind, _owner_name(kind, pod))
     if owner is None:
-        return reasons.incomplete(f"the gang's {kind} is not known, so its size is not either")
+        return reasons.owner_unknown(kind)
     return rule(owner)
 
 

@@ -310,7 +310,7 @@ def refusal(
     if required is not None and answer.top >= 0:
         low, high = view.tree.leaves_under(answer.top)
     largest = max(podsets, key=lambda podset: podset.count)
-    short_of = scarcest(view, cluster.shapes, largest, low, high) if high else None
+    short_of = scarcest(view, cluster.shapes, largest, low, high)
     if partly_placed and required is not None:
         return reasons.rest_does_not_fit(required, short_of)
     return reasons.no_domain_fits(required, gang.size, short_of)

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.placement import reasons
 from stowplan.placement.filters import Filters, Term
 from stowplan.placement.records import Amounts
 from stowplan.placement.request import Layer, TopologyRequest
@@ -144,6 +145,8 @@ def fit(
     if isinstance(plan, NoFit):
         return plan
     search = _search(view, podset, plan, region)
+    if search.low == search.high:  # kernels expect a domain to look at
+        return NoFit("no-domains", view.tree.levels.keys[plan.level])
     if plan.layers or podset.leader is not None or plan.order.use_affinity:
         counts = _counts(view, podset, plan, region)
         used = place(view.tree.arrays, search, plan.slicing, plan.order, counts, False, view.work)
@@ -302,17 +305,19 @@ def _layer_shortage(view: View, podset: PodSet, plan: _Plan, counts: Counts, lev
     )
 
 
-def scarcest(view: View, shapes: Shapes, podset: PodSet, low: int, high: int) -> str | None:
-    """Return the resource that runs out first in leaves ``low`` up to ``high``.
+def scarcest(view: View, shapes: Shapes, podset: PodSet, low: int, high: int) -> str:
+    """Return what the podset is short of in leaves ``low`` up to ``high``.
 
-    It is the one of which the fewest pods could be served if each were the only one asked for; of
-    equals the first by name. None when the filters let the pod onto none of these leaves.
+    It is the resource of which the fewest pods could be served if each were the only one asked for;
+    of equals the first by name. Where no node may be used at all, it is the reason for that.
     """
+    if not view.leaves.usable[low:high].any():
+        return reasons.NO_NODE_USABLE
     ask = shapes.get(podset.amounts, podset.filters, view).ask
     part, ask = part_of(view.leaves, ask, low, high)
     allowed = allowed_leaves(part, ask)
     if not allowed.any():
-        return None
+        return reasons.NO_NODE_PASSES
     served = np.clip(quotients(part, ask)[:, allowed], 0, podset.count)
     return podset.amounts[int(np.argmin(served.sum(axis=1)))][0]
 

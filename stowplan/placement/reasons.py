@@ -43,7 +43,7 @@ class Reason:
 
 
 SEAT_LOST = Reason("SeatLost", "the pod's seat is on a node that was not offered; trying again")
-STARTING = Reason("StateStale", "still starting; the cluster is not loaded yet")
+STARTING = Reason("StateStale", "still starting; the kernels are not compiled yet")
 TERMINATING = Reason("Incomplete", "the pod is being deleted")
 OLDER_POD = Reason("Incomplete", "an older pod of the same name is still there")
 NATIVE_GROUP = Reason(
@@ -54,25 +54,37 @@ SIZES_DIFFER = Reason("Contradiction", "pods of one gang state different sizes")
 MORE_THAN_SIZE = Reason("Contradiction", "the gang has more pods than the size it states")
 
 
-def incomplete(missing: str) -> Reason:
-    """Pods of the gang, or the object that says how many there are, are not there yet."""
-    return Reason("Incomplete", missing)
+NO_POD = Reason("Incomplete", "no pod of the gang is there")
+SIBLINGS_MISSING = Reason("Incomplete", "waiting for the other pods of the gang")
+
+# What a gang is short of when no resource is to blame.
+NO_NODE_USABLE = "no node is ready, not cordoned and labelled with every level"
+NO_NODE_PASSES = "no node passes the pod's selector, affinity and tolerations"
 
 
-def no_domain_fits(level: str | None, pods: int, short_of: str | None) -> Reason:
+def owner_unknown(kind: str) -> Reason:
+    """The object that says how many pods the gang has was not read."""
+    return Reason("Incomplete", f"the gang's {kind} is not known, so its size is not either")
+
+
+def owner_without_size(kind: str) -> Reason:
+    """The pods' controller is of a kind that states no size that we read."""
+    return Reason("Incomplete", f"a {kind} states no size; name the gang with a group label")
+
+
+def no_domain_fits(level: str | None, pods: int, short_of: str) -> Reason:
     """No domain of ``level``, or not the whole cluster, has room for the gang.
 
-    ``short_of`` is the resource that runs out first; None when filters leave no node at all.
+    ``short_of`` is the resource that runs out first, or why no node may be used at all.
     """
     where = f"no {level} domain fits" if level else "the cluster does not fit"
-    what = short_of or "no node passes the pod's selector, affinity and tolerations"
-    return Reason("NoDomainFits", f"{where} all {pods} pods: {what}")
+    return Reason("NoDomainFits", f"{where} {_pods(pods)}: {short_of}")
 
 
-def rest_does_not_fit(level: str, short_of: str | None) -> Reason:
+def rest_does_not_fit(level: str, short_of: str) -> Reason:
     """Some pods of the gang run, and their domain has no room for the others."""
-    what = short_of or "no node passes the pod's selector, affinity and tolerations"
-    return Reason("NoDomainFits", f"the gang's {level} domain has no room for the rest: {what}")
+    text = f"the gang's {level} domain has no room for the rest: {short_of}"
+    return Reason("NoDomainFits", text)
 
 
 def runs_outside(level: str) -> Reason:
@@ -106,6 +118,10 @@ def request_invalid(violation: Violation) -> Reason:
 def too_large(pods: int, most: int) -> Reason:
     """The gang is larger than one decision may be."""
     return Reason("TooLarge", f"a gang of {pods} pods; at most {most} are placed together")
+
+
+def _pods(count: int) -> str:
+    return "the pod" if count == 1 else f"all {count} pods"
 
 
 def _short(text: str) -> str:

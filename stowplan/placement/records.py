@@ -68,8 +68,10 @@ def node_changes(old: NodeRecord, new: NodeRecord) -> tuple[str, ...]:
 
 
 def asks_for_topology(annotations: Mapping[str, str] | None) -> bool:
-    """Whether a pod with these annotations asks for topology."""
-    return bool(annotations) and not keys.REQUEST_KEYS.isdisjoint(annotations or ())
+    """Whether a pod with these annotations asks for topology, or tried to."""
+    if not annotations:
+        return False
+    return not keys.REQUEST_KEYS.isdisjoint(annotations) or any(map(keys.is_mistyped, annotations))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,8 @@ class PodRecord:
             requests=effective_requests(spec, f"Pod {namespace}/{meta.name}"),
             filters=Filters.of(spec),
             labels=_kept(meta.labels, keys.LABELS_KEPT),
-            annotations=_kept(meta.annotations, keys.ANNOTATIONS_KEPT),
+            annotations=_kept(meta.annotations, keys.ANNOTATIONS_KEPT)
+            | {key: "" for key in meta.annotations or () if keys.is_mistyped(key)},
             owner=OwnerLink.of(controller) if controller else None,
             gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
             nominated=(status and status.nominated_node_name) or "",
@@ -316,7 +319,7 @@ def _raise_to(total: dict[str, int], least: Mapping[str, int]) -> None:
         total[name] = max(total.get(name, 0), amount)
 
 
-def _kept(found: Mapping[str, str] | None, wanted: Iterable[str]) -> Mapping[str, str]:
+def _kept(found: Mapping[str, str] | None, wanted: Iterable[str]) -> dict[str, str]:
     if not found:
         return {}
     return {key: found[key] for key in wanted if key in found}

@@ -8,6 +8,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Literal
 
 from stowplan.api.errors import InvalidObjectError, Violation
@@ -135,6 +136,7 @@ def violations(
         layers_allowed: whether nested slices are switched on.
     """
     return [
+        *_key_violations(annotations),
         *_mode_violations(annotations),
         *_slice_violations(annotations, pods),
         *_layer_violations(annotations, pods, layers_allowed),
@@ -227,6 +229,18 @@ def _read_layers(name: str, text: str, entries: object) -> tuple[Layer, ...]:
             raise _refusal(name, text, "must give each layer a level and a size", "add what lacks")
         layers.append(Layer(level, size))
     return tuple(layers)
+
+
+def _key_violations(annotations: Mapping[str, str]) -> Iterator[Violation]:
+    """A mistyped key of ours would silently mean nothing, and the gang would be scattered."""
+    for key in filter(keys.is_mistyped, annotations):
+        close = get_close_matches(key, keys.OUR_ANNOTATIONS, n=1)
+        remedy = f"did you mean {close[0]}?" if close else "remove it"
+        yield Violation(_shown(key), "forbidden", None, "must be a key that stowplan knows", remedy)
+
+
+def _shown(key: str) -> str:
+    return key if len(key) <= 100 else f"{key[:100]}..."
 
 
 def _mode_violations(annotations: Mapping[str, str]) -> Iterator[Violation]:

@@ -103,6 +103,11 @@ STATE_RELOADS_TOTAL = _declare(
     "Versions of the cluster state that were taken over, or refused whole.",
     ("result",),
 )
+STATE_REFUSED = _declare(
+    Gauge,
+    "stowplan_state_refused",
+    "1 while the newest version of the files is refused and an older one is in use, else 0.",
+)
 LEDGER_SEATS = _declare(
     Gauge, "stowplan_ledger_seats", "Seats that are reserved and not yet bound."
 )

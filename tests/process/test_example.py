@@ -70,7 +70,8 @@ def test_what_make_run_starts_is_what_is_tested_here() -> None:
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     assert "EXAMPLE := examples/one-rack\n" in makefile
     assert f"LEVELS := {LEVELS}\n" in makefile
-    assert "serve --from-file $(EXAMPLE) --levels $(LEVELS) --listen 127.0.0.1:8888" in makefile
+    assert "LISTEN ?= 127.0.0.1:8888\n" in makefile
+    assert "serve --from-file $(EXAMPLE) --levels $(LEVELS) --listen $(LISTEN)" in makefile
     assert "cat $(EXAMPLE)/try.txt" in makefile
 
 

@@ -51,7 +51,7 @@ async def test_kernels_make_the_process_ready_and_are_logged(logged: Logged) -> 
     readiness = Readiness(extender_app.KERNELS)
     await extender_app.start_kernels(app, readiness)
     assert readiness.problem is None
-    assert [entry["event"] for entry in logged] == ["kernels ready"]
+    assert [entry["event"] for entry in logged] == ["compiling kernels", "kernels ready"]
 
 
 async def test_seats_that_nobody_comes_for_are_freed_logged_and_measured(logged: Logged) -> None:

@@ -361,7 +361,7 @@ async def test_whole_nodes_are_counted_each_time_and_warned_of_once(logged: Logg
 
 
 def events(logged: Logged) -> list[str]:
-    quiet = ("listening", "kernels ready")
+    quiet = ("listening", "compiling kernels", "kernels ready")
     return [entry["event"] for entry in logged if entry["event"] not in quiet]
 
 
@@ -375,7 +375,7 @@ async def test_a_decision_is_logged_once_however_often_it_is_asked_for(logged: L
     assert events(logged) == ["gang placed"]
     assert entry["log_level"] == "info"
     assert entry["pod"] == "default/train-0"
-    assert (entry["gang"], entry["seats"], entry["level"]) == ("default/train", 2, RACK)
+    assert (entry["gang"], entry["seats"], entry["topology_level"]) == ("default/train", 2, RACK)
     assert entry["node"] in NAMES
 
 

@@ -288,6 +288,12 @@ def test_two_podsets_of_a_gang_share_one_rack() -> None:
     assert overcommitted(on) == []
 
 
+def test_a_cluster_without_nodes_refuses_with_what_is_missing() -> None:
+    verdict = ask(cluster(), pod("p").requires("rack").gpus(1), ())
+    assert isinstance(verdict, Refused)
+    assert "no node is ready, not cordoned and labelled with every level" in verdict.reason.text
+
+
 def test_two_podsets_that_prefer_a_rack_share_one_that_holds_both() -> None:
     members = [
         pod("g-0").in_gang("g", 3).prefers("rack").gpus(1),

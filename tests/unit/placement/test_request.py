@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from stowplan.api.errors import InvalidObjectError
 from stowplan.placement import keys
 from stowplan.placement.request import Layer, TopologyRequest, parse, violations
+from tests.build import pod
 from tests.strategies import EXAMPLES
 
 RACK, HOST = "topology.example.com/rack", "kubernetes.io/hostname"
@@ -217,3 +218,19 @@ def test_our_key_and_kueue_s_may_say_the_same_and_nothing_else() -> None:
     assert violations({ours: RACK, theirs: RACK}) == []
     assert len(violations({ours: RACK, theirs: HOST})) == 1
     assert len(violations({ours: RACK, theirs: RACK, keys.PREFERRED[0]: RACK})) == 1
+
+
+def test_a_mistyped_key_of_ours_is_refused_with_the_one_that_was_meant() -> None:
+    (found,) = violations({"stowplan.dev/required-topolgy": RACK})
+    assert str(found) == (
+        "stowplan.dev/required-topolgy: must be a key that stowplan knows; "
+        "did you mean stowplan.dev/required-topology?"
+    )
+    assert violations({"stowplan.dev/retry": "3"}) == []
+    assert violations({"example.com/required-topolgy": RACK}) == []
+
+
+def test_a_pod_with_a_mistyped_key_of_ours_asks_and_is_not_passed_over() -> None:
+    member = pod("p").annotated(**{"stowplan.dev/required-topolgy": RACK}).record()
+    assert member.asks
+    assert len(violations(member.annotations)) == 1

@@ -1,8 +1,10 @@
+import ast
 import io
 import json
 import logging
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -104,3 +106,13 @@ def test_a_traceback_never_shows_the_values_of_variables(form: logs.Format) -> N
         logging.getLogger("asyncio").error("task failed", exc_info=sys.exc_info())
     assert out.getvalue().count("ValueError: 7 characters") == 2
     assert "'hunter2'" not in out.getvalue()
+
+
+def test_no_log_call_uses_a_key_that_structlog_writes_itself() -> None:
+    root = Path(__file__).parents[3]
+    taken = {"level", "event", "timestamp", "logger"}
+    for file in (*root.glob("stowplan/**/*.py"), *root.glob("extender/*.py")):
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("log."):
+                used = {keyword.arg for keyword in call.keywords}
+                assert not used & taken, f"{file.name}:{call.lineno}"

@@ -15,7 +15,17 @@ from stowplan.placement import decide, reasons
 from stowplan.telemetry import metrics, page
 
 _NAME = re.compile(r"stowplan(_[a-z]+)+")
-_UNITS = {"seconds", "bytes", "total", "info", "seats", "gangs", "generation", "draining"}
+_UNITS = {
+    "seconds",
+    "bytes",
+    "total",
+    "info",
+    "seats",
+    "gangs",
+    "generation",
+    "draining",
+    "refused",
+}
 _REPOSITORY = Path(__file__).parents[3]
 
 
