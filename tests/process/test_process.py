@@ -241,3 +241,25 @@ def test_no_kernel_is_compiled_after_the_warm_up() -> None:
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (0, "no kernel is late\n"), ended.stderr
+
+
+def test_a_server_that_still_compiles_can_be_stopped(tmp_path: Path) -> None:
+    file, log = tmp_path / "cluster.json", tmp_path / "log"
+    write(file, nodes())
+    with log.open("w", encoding="utf-8") as stderr:
+        process = subprocess.Popen(
+            command("--listen", "127.0.0.1:0", *serve_flags(file)),
+            cwd=REPOSITORY,
+            env=environment(STOWPLAN_KERNEL_CACHE=str(tmp_path / "empty")),
+            stderr=stderr,
+            text=True,
+        )
+    try:
+        poll(lambda: "compiling kernels" in log.read_text(encoding="utf-8"), process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_SECONDS) == 0
+        # It ended in the middle, instead of compiling to the end first.
+        assert "kernels ready" not in log.read_text(encoding="utf-8")
+    finally:
+        process.kill()
+        process.wait(DEADLINE_SECONDS)
