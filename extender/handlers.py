@@ -162,6 +162,12 @@ def _tell(pod: str, verdict: decide.Verdict) -> None:
         case decide.Refused(reason=reason):
             metrics.child(metrics.REFUSALS_TOTAL, reason.word).inc()
             if verdict.judged:
-                log.info("gang refused", pod=pod, gang=str(verdict.gang), reason=str(reason))
+                log.info(
+                    "gang refused",
+                    pod=pod,
+                    gang=str(verdict.gang),
+                    reason=str(reason),
+                    **dict(reason.facts),
+                )
         case _:
             pass

@@ -129,7 +129,7 @@ def assemble(gang: GangId, members: Iterable[PodRecord], known: Owners) -> Gang 
     if len(live) > open_seats and not size.grows:
         return reasons.MORE_THAN_SIZE
     if len(live) < open_seats and not size.ahead:
-        return reasons.SIBLINGS_MISSING
+        return reasons.with_facts(reasons.SIBLINGS_MISSING, there=len(live), needed=open_seats)
     if len(live) > open_seats:  # at least one, for whoever asks
         live = _first(live, max(open_seats, 1))
     asked = _asked(live, None if size.grows else size.pods)

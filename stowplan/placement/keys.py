@@ -13,7 +13,6 @@ SLICE_LEVEL = KUEUE + "podset-slice-required-topology"
 SLICE_SIZE = KUEUE + "podset-slice-size"
 SLICE_LAYERS = KUEUE + "podset-slice-required-topology-constraints"
 PODSET_GROUP = (OURS + "podset-group", KUEUE + "podset-group-name")
-INDEX_OFFSET = KUEUE + "pod-index-offset"
 
 # An extended resource that sends a pod to us at filter time; no node offers or spends it.
 MARKER = OURS + "filter-time"

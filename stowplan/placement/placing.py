@@ -311,6 +311,9 @@ def refusal(
         low, high = view.tree.leaves_under(answer.top)
     largest = max(podsets, key=lambda podset: podset.count)
     short_of = scarcest(view, cluster.shapes, largest, low, high)
+    reason = reasons.no_domain_fits(required, gang.size, short_of)
     if partly_placed and required is not None:
-        return reasons.rest_does_not_fit(required, short_of)
-    return reasons.no_domain_fits(required, gang.size, short_of)
+        reason = reasons.rest_does_not_fit(required, short_of)
+    if not answer.needed:  # unlike podsets have no one number
+        return reason
+    return reasons.with_facts(reason, fits=answer.fits, needed=answer.needed)

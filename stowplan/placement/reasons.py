@@ -5,7 +5,7 @@ So the set is closed, and a text names levels and resources but never a node, an
 flickers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from stowplan.api.errors import Violation
@@ -32,10 +32,12 @@ class Reason:
     Attributes:
         word: stable name, the reason of a condition and the label of a metric.
         text: for people.
+        facts: numbers for the log, where they may flicker; they are no part of the reason.
     """
 
     word: Word
     text: str
+    facts: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         """Return what kube-scheduler shows; it shows no other hint of who refused."""
@@ -118,6 +120,11 @@ def request_invalid(violation: Violation) -> Reason:
 def too_large(pods: int, most: int) -> Reason:
     """The gang is larger than one decision may be."""
     return Reason("TooLarge", f"a gang of {pods} pods; at most {most} are placed together")
+
+
+def with_facts(reason: Reason, **facts: int) -> Reason:
+    """Return the same reason with numbers for the log."""
+    return replace(reason, facts=tuple(facts.items()))
 
 
 def _pods(count: int) -> str:

@@ -288,6 +288,21 @@ def test_two_podsets_of_a_gang_share_one_rack() -> None:
     assert overcommitted(on) == []
 
 
+def test_a_refusal_tells_the_log_how_many_of_how_many_and_the_scheduler_nothing_that_flickers() -> (
+    None
+):
+    members = gang("train", 4)
+    on = live(*members)
+    verdict = ask(on, members[0])
+    assert isinstance(verdict, Refused)
+    assert dict(verdict.reason.facts) == {"fits": 3, "needed": 4}
+    assert "3" not in verdict.reason.text
+    alone = gang("other", 4)[:1]
+    verdict = ask(live(*alone), alone[0])
+    assert isinstance(verdict, Refused)
+    assert dict(verdict.reason.facts) == {"there": 1, "needed": 4}
+
+
 def test_a_cluster_without_nodes_refuses_with_what_is_missing() -> None:
     verdict = ask(cluster(), pod("p").requires("rack").gpus(1), ())
     assert isinstance(verdict, Refused)
