@@ -229,7 +229,11 @@ def _asked(
 def _distinct(pods: Iterable[PodRecord]) -> Iterator[Mapping[str, str]]:
     """Yield each different set of annotations once; pods of one template share theirs."""
     seen: set[tuple[tuple[str, str], ...]] = set()
+    before: Mapping[str, str] | None = None
     for pod in pods:
+        if pod.annotations == before:  # most pods are like the one before
+            continue
+        before = pod.annotations
         content = tuple(sorted(pod.annotations.items()))
         if content not in seen:
             seen.add(content)
