@@ -87,7 +87,7 @@ def _is_news(verdict: decide.Verdict) -> bool:
 
 async def _read(request: web.Request) -> bytes:
     """Return the body: joined once, where ``request.read`` copies as it grows (a third faster)."""
-    limit = request._client_max_size
+    limit = request.client_max_size
     chunks = []
     size = 0
     async for chunk in request.content.iter_any():

@@ -6,12 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from stowplan.api.errors import Violation
 from stowplan.placement import reasons
 from stowplan.placement.cluster import Cluster
 from stowplan.placement.gangs import Gang, GangId, place_of
 from stowplan.placement.ledger import Reservation, Seat
-from stowplan.placement.podset import Assigned, NoFit, PodSet, Profile, Region, fit, scarcest
+from stowplan.placement.podset import (
+    NO_LEAVES,
+    Assigned,
+    NoFit,
+    PodSet,
+    Profile,
+    Region,
+    fit,
+    scarcest,
+)
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import Amounts, PodRecord
 from stowplan.placement.request import TopologyRequest
@@ -34,7 +42,7 @@ def place_gang(cluster: Cluster, gang: Gang, now: float) -> Reservation | Reason
         )
     if gang.request.slices and any(map(_leaves_a_rest, todo)):
         if not bound and not gang.grows:
-            return reasons.request_invalid(_SLICES_LEAVE_A_REST)
+            return reasons.SLICES_LEAVE_A_REST
         # A part of a gang has slices of others, which are placed already, to complete.
         todo = tuple(replace(p, request=p.request.without_slices()) for p in todo)
     regions = regions_of(view, gang.request, [pod.node for _, pod in bound])
@@ -44,7 +52,7 @@ def place_gang(cluster: Cluster, gang: Gang, now: float) -> Reservation | Reason
     answers = first_fit(cluster, view, todo, regions, excluded, profile)
     if isinstance(answers, NoFit):
         if excluded.size and not isinstance(
-            first_fit(cluster, view, todo, regions, _NO_LEAVES, profile), NoFit
+            first_fit(cluster, view, todo, regions, NO_LEAVES, profile), NoFit
         ):
             return reasons.nodes_excluded(gang.request.required)
         return refusal(cluster, gang, todo, answers, bool(bound))
@@ -58,16 +66,6 @@ def place_gang(cluster: Cluster, gang: Gang, now: float) -> Reservation | Reason
     return Reservation(gang.id, domain, level, seats, gang.kinds, now, gang.ahead)
 
 
-_SLICES_LEAVE_A_REST = Violation(
-    "the pod's slices",
-    "invalid",
-    None,
-    "must divide the number of pods",
-    "change the slice size or the number of pods",
-)
-_NO_LEAVES: Index = np.empty(0, dtype=np.int32)
-
-
 def _leaves_a_rest(podset: PodSet) -> bool:
     """Whether whole slices would leave pods without a seat (Kueue drops them, a quirk)."""
     slices = podset.request.slices
@@ -78,7 +76,7 @@ def excluded_leaves(cluster: Cluster, view: View, gang: GangId, now: float) -> I
     """Return the leaves that kube-scheduler refused for ``gang`` a short while ago."""
     nodes = cluster.ledger.excluded(gang, now)
     if not nodes:
-        return _NO_LEAVES
+        return NO_LEAVES
     return np.array([view.leaf_of[n] for n in nodes if n in view.leaf_of], dtype=np.int32)
 
 
@@ -296,15 +294,7 @@ def refusal(
     if answer.kind in ("level-unknown", "slice-level-unknown"):
         return reasons.level_unknown(answer.level, keys)
     if answer.kind in ("slice-level-above", "slice-size-missing", "slice-size-indivisible"):
-        return reasons.request_invalid(
-            Violation(
-                "the pod's slices",
-                "invalid",
-                None,
-                "must go from coarse to fine below the requested level",
-                f"order their levels as in {', '.join(keys)}",
-            )
-        )
+        return reasons.slices_out_of_order(keys)
     required = gang.request.required
     low, high = 0, view.tree.leaf_count
     if required is not None and answer.top >= 0:

@@ -257,13 +257,8 @@ def _search(view: View, podset: PodSet, plan: _Plan, region: Region) -> Search:
     low, high = tree.range_of(level)
     if region.domain is not None:
         climb = False  # coarser domains reach beyond the region
-        here = tree.level_of(region.domain)
-        if here >= level:
-            level, low, high = here, region.domain, region.domain + 1
-        else:
-            low, high = region.domain, region.domain + 1
-            for _ in range(level - here):
-                low, high = int(tree.arrays.child_start[low]), int(tree.arrays.child_start[high])
+        level = max(level, tree.level_of(region.domain))
+        low, high = tree.below(region.domain, level)
     leaders = int(podset.leader is not None)
     need = podset.count // plan.slicing.size
     return Search(level, low, high, plan.required, climb, need, leaders)
@@ -288,13 +283,8 @@ def _layer_shortage(view: View, podset: PodSet, plan: _Plan, counts: Counts, lev
     top = low + int(np.argmax(np.where(there, counts.slices[low:high], -1)))
     outer = plan.layers[0].size
     shortages = []
-    at = level
-    low, high = top, top + 1
     for layer in plan.layers:
-        depth = view.tree.levels.keys.index(layer.level)
-        for _ in range(depth - at):
-            low, high = (int(view.tree.arrays.child_start[d]) for d in (low, high))
-        at = depth
+        low, high = view.tree.below(top, view.tree.levels.keys.index(layer.level))
         fits = int((counts.pods[low:high] // layer.size).sum())
         needed = podset.count // outer * outer // layer.size
         shortages.append(LayerShortage(layer.level, fits, needed))

@@ -59,6 +59,11 @@ MORE_THAN_SIZE = Reason("Contradiction", "the gang has more pods than the size i
 NO_POD = Reason("Incomplete", "no pod of the gang is there")
 SIBLINGS_MISSING = Reason("Incomplete", "waiting for the other pods of the gang")
 
+SLICES_LEAVE_A_REST = Reason(
+    "RequestInvalid",
+    "the pod's slices must divide the number of pods; change the slice size or the number of pods",
+)
+
 # What a gang is short of when no resource is to blame.
 NO_NODE_USABLE = "no node is ready, not cordoned and labelled with every level"
 NO_NODE_PASSES = "no node passes the pod's selector, affinity and tolerations"
@@ -115,6 +120,12 @@ def request_invalid(violation: Violation) -> Reason:
     found = "" if violation.value is None else f" (got {_short(str(violation.value))!r})"
     text = f"{violation.path} {violation.problem}{found}; {violation.remedy}"
     return Reason("RequestInvalid", text)
+
+
+def slices_out_of_order(levels: tuple[str, ...]) -> Reason:
+    """The levels of nested slices do not go from coarse to fine, or begin above the asked level."""
+    text = "the pod's slices must go from coarse to fine below the requested level"
+    return Reason("RequestInvalid", f"{text}; order their levels as in {', '.join(levels)}")
 
 
 def too_large(pods: int, most: int) -> Reason:

@@ -27,7 +27,6 @@ class Shape:
 
     Attributes:
         ask: the request in rows of ``view.leaves.free``.
-        names: the resource of each entry of ``ask``.
         counts: pods per domain, right up to ``seen``.
         fixed: the arguments of ``place_warm`` that stay the same for this shape.
         seen: position in the ring of changes.
@@ -36,7 +35,6 @@ class Shape:
     """
 
     ask: Ask
-    names: tuple[str, ...]
     counts: Counts
     fixed: tuple[Any, ...]
     seen: int
@@ -50,7 +48,6 @@ class Shape:
         shape = cls(
             ask=ask,
             fixed=(*ask, pods),
-            names=tuple(name for name, _ in amounts),
             counts=Counts.plain(pods),
             seen=view.head,
             made_for=_version(ask, view),

@@ -138,14 +138,13 @@ class ClusterState:
         """Add or replace a node."""
         old = self.nodes.get(node.name)
         self.nodes[node.name] = node
+        changes = set(node_changes(old, node)) if old is not None else set()
         if old is None:
             self._view = None
-        elif changes := set(node_changes(old, node)):
+        elif changes:
             self._update_node(old, node, changes)
         was_usable = old is not None and old.usable
-        if was_usable != node.usable or (
-            node.usable and old is not None and _MATTERS.intersection(node_changes(old, node))
-        ):
+        if was_usable != node.usable or (node.usable and not _MATTERS.isdisjoint(changes)):
             self.generation += 1
 
     def remove_node(self, name: str) -> None:

@@ -120,11 +120,16 @@ class DomainTree:
             domain = int(self.arrays.parent[domain])
         return domain
 
+    def below(self, domain: int, level: int) -> tuple[int, int]:
+        """Return the domains of ``level``, no coarser than its own, under ``domain`` as a range."""
+        low, high = domain, domain + 1
+        for _ in range(level - self.level_of(domain)):
+            low, high = int(self.arrays.child_start[low]), int(self.arrays.child_start[high])
+        return low, high
+
     def leaves_under(self, domain: int) -> tuple[int, int]:
         """Return the leaves under ``domain`` as a half-open range counted from the first leaf."""
-        low, high = domain, domain + 1
-        for _ in range(self.levels.depth - 1 - self.level_of(domain)):
-            low, high = int(self.arrays.child_start[low]), int(self.arrays.child_start[high])
+        low, high = self.below(domain, self.levels.depth - 1)
         return low - self.first_leaf, high - self.first_leaf
 
     def sums_over(self, low: int, high: int, per_leaf: NDArray[Any]) -> Quantity:
