@@ -153,6 +153,35 @@ class PodObject(Json):
         """Keep ``size`` pods in one domain of a level."""
         return self.annotated(**{keys.OUR_SLICES: f"{level(short)}={size}"})
 
+    def with_smaller_last_slice(self) -> Self:
+        """Let the pods that fill no whole slice make a smaller one."""
+        return self.annotated(**{keys.LAST_SLICE: "smaller"})
+
+    def at_most(self, short: str, share: str) -> Self:
+        """Ask for at most so many pods, or a percentage, in one domain of a level."""
+        return self.annotated(**{keys.MAX_PER_DOMAIN: f"{level(short)}={share}"})
+
+    def of_role(self, role: str) -> Self:
+        """Say which podset of its gang it belongs to, as Kueue does for plain pods."""
+        return self.annotated(**{keys.ROLE_HASH: role})
+
+    def in_group(self, name: str) -> Self:
+        """Share a domain with the podsets of the same group."""
+        return self.annotated(**{keys.PODSET_GROUP[0]: name})
+
+    def packed(self, profile: str) -> Self:
+        """Name its packing profile."""
+        return self.annotated(**{keys.PACKING: profile})
+
+    def preferring(self, weight: int, **labels: str) -> Self:
+        """Add a term of preferred node affinity."""
+        match = [{"key": k, "operator": "In", "values": [v]} for k, v in labels.items()]
+        affinity = self["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
+        affinity.setdefault("preferredDuringSchedulingIgnoredDuringExecution", []).append(
+            {"weight": weight, "preference": {"matchExpressions": match}}
+        )
+        return self
+
     def asking(self, **amounts: str) -> Self:
         """Request resources."""
         requests = self["spec"]["containers"][0]["resources"]["requests"]

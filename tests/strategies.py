@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from stowplan.placement.filters import Filters, Requirement, Taint, Toleration
-from stowplan.placement.podset import PodSet, Profile
+from stowplan.placement.plan import Profile
+from stowplan.placement.podset import PodSet
 from stowplan.placement.records import Amounts, NodeRecord
 from stowplan.placement.request import Layer, TopologyRequest
 from stowplan.placement.state import ClusterState

@@ -50,17 +50,10 @@ def _extender(
     """Return the extender over the loaded files, and what runs beside it."""
     # Late: they import the kernels, and a wrong flag should be reported before that.
     from extender import app as extender
-    from stowplan.placement.cluster import Cluster, Objects, Policy
-    from stowplan.topology.levels import Levels
+    from stowplan.cli.policy import policy_of
+    from stowplan.placement.cluster import Cluster, Objects
 
-    policy = Policy(
-        levels=Levels.over_hosts(settings.levels),
-        packing=settings.packing,
-        keep_seconds=settings.reservation_seconds,
-        keep_slow_seconds=settings.reservation_with_claims_seconds,
-        exclude_seconds=settings.exclude_seconds,
-    )
-    cluster = Cluster(policy)
+    cluster = Cluster(policy_of(settings))
     source = FileSource(settings.from_file)
     cluster.replace(Objects.of(source.load()))
     extender.tell_cluster(cluster)

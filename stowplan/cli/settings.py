@@ -87,8 +87,14 @@ class Settings(BaseModel):
         description="Label keys of the topology, coarse to fine; the host level is implied.",
         examples=["topology.kubernetes.io/zone,example.com/rack"],
     )
-    packing: Literal["mixed", "best-fit"] = Field(
+    packing: Literal["mixed", "best-fit", "balanced"] = Field(
         "mixed", description="How a domain is chosen for pods that do not say."
+    )
+    rules: Literal["stowplan", "kueue"] = Field(
+        "stowplan", description="Whose placement rules: ours, or Kueue's with its quirks."
+    )
+    node_affinity: Literal["ignore", "weigh"] = Field(
+        "ignore", description="Whether preferred node affinity counts when domains are compared."
     )
     reservation_seconds: Seconds = Field(
         60.0, description="How long a seat is kept for a pod that is not bound."

@@ -1,8 +1,13 @@
 """The decision, pure: who waits, what is free, who holds which seat.
 
-Belongs here: everything that turns Kubernetes objects into Placed, Refused or Ranked. Does not
-belong
-here: I/O, clocks (time is an argument), HTTP. Used by the extender, the placer and the command
-    line. Read in the order ``records``, ``state``, ``gangs``, ``ledger``, ``decide``; the wording
-    of every refusal is in ``reasons``, the names of all keys in ``keys``.
+Belongs here: everything that turns Kubernetes objects into Placed, Refused or Ranked, and says why.
+Does not belong here: I/O, clocks (time is an argument), HTTP. Used by the extender, the placer and
+the command line. Read ``docs/placement.md``, then in this order:
+
+- the picture: ``records``, ``state``, ``gangs``, ``owners``, ``ledger``, ``cluster``;
+- the rules: ``request``, ``rules``, ``plan``, ``podset`` (one podset), ``roles`` (podsets of one
+  gang), ``complete`` (what is missing), ``replace`` and ``resize`` (as Kueue does it), ``placing``;
+- the answers: ``decide`` for kube-scheduler; ``ask``, ``explain`` and ``advice`` for people.
+
+The wording of every refusal is in ``reasons``, the names of all keys in ``keys``.
 """

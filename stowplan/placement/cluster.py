@@ -11,9 +11,10 @@ from stowplan.placement.filters import Filters
 from stowplan.placement.gangs import GangId, GangIndex, gang_of
 from stowplan.placement.ledger import Ledger
 from stowplan.placement.owners import Owners
-from stowplan.placement.podset import Profile
+from stowplan.placement.plan import Profile
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import Amounts, NodeRecord, OwnerRecord, PodRecord
+from stowplan.placement.rules import STOWPLAN, Rules
 from stowplan.placement.shapes import Shapes
 from stowplan.placement.state import ClusterState
 from stowplan.topology.levels import Levels
@@ -26,6 +27,8 @@ class Policy:
     Attributes:
         levels: what forms the tree, coarse to fine.
         packing: profile for requests that do not name one.
+        rules: ours, or Kueue's with its quirks.
+        weigh_affinity: preferred node affinity counts.
         keep_seconds: how long a gang keeps its seats after its last answer.
         keep_slow_seconds: the same when a pod has a claim, whose binding can take minutes.
         exclude_seconds: how long a refused node is left out for a gang.
@@ -33,6 +36,8 @@ class Policy:
 
     levels: Levels
     packing: Profile = "mixed"
+    rules: Rules = STOWPLAN
+    weigh_affinity: bool = False
     keep_seconds: float = 60.0
     keep_slow_seconds: float = 660.0
     exclude_seconds: float = 600.0
@@ -138,7 +143,7 @@ class Cluster:
     def __post_init__(self) -> None:
         """Begin with an empty cluster."""
         policy = self.policy
-        self.state = ClusterState(policy.levels)
+        self.state = ClusterState(policy.levels, rules=policy.rules)
         self.gangs = GangIndex(callers_count_for=policy.keep_seconds)
         self.owners = Owners()
         self.ledger = Ledger(

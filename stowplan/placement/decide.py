@@ -9,19 +9,16 @@ from typing import ClassVar, Literal, Protocol
 
 from stowplan.placement import reasons
 from stowplan.placement.cluster import Cluster, Refusal
+from stowplan.placement.complete import complete
 from stowplan.placement.gangs import Gang, GangId, Kind, assemble, gang_of, place_of
 from stowplan.placement.ledger import Reservation, Seat
 from stowplan.placement.owners import role_of
-from stowplan.placement.placing import (
-    excluded_leaves,
-    first_fit,
-    place_gang,
-    preferred_regions,
-    refusal,
-)
-from stowplan.placement.podset import NoFit, PodSet
+from stowplan.placement.placing import excluded_leaves, place_gang, refusal
+from stowplan.placement.plan import NoFit
+from stowplan.placement.podset import PodSet
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import Amounts, PodRecord
+from stowplan.placement.state import View
 
 Outcome = Literal["untouched", "placed", "refused", "ranked"]
 
@@ -226,7 +223,7 @@ def _join(
     node = _one_more(cluster, reservation, gang, pod, now)
     if isinstance(node, Reason):
         return _refuse(cluster, gang.id, node, now, joining=pod)
-    kind = Kind(role_of(pod), pod.requests, pod.filters)
+    kind = Kind.of(role_of(pod), pod)
     if kind not in reservation.kinds:
         reservation.kinds = (*reservation.kinds, kind)
     seat = Seat(node, pod.requests, reservation.kinds.index(kind), place_of(pod) or 0)
@@ -240,23 +237,53 @@ def _one_more(
 ) -> str | Reason:
     """Return a node for one pod of a gang that has seats, inside their domain."""
     view = cluster.state.view()
-    if gang.request.required is not None:
+    like = gang.podset_like(Kind.of(role_of(pod), pod))
+    kept, beside = _neighbours(view, reservation, gang, like, pod)
+    regions: list[int | None] | None = None
+    required = like.request.required
+    if required is not None and (gang.is_one_group or not (kept or beside)):
         domain = view.tree.find(reservation.domain)
         if domain is None:  # it left the topology with all its nodes
-            return reasons.rest_does_not_fit(gang.request.required, reasons.NO_NODE_USABLE)
-        regions: list[int | None] = [domain]
-    else:
-        others = [seat.node for seat in reservation.seats if seat.pod != pod.key]
-        regions = preferred_regions(view, gang.request, others)
-    podset = PodSet("pod", 1, pod.requests, pod.filters, gang.request.without_slices())
+            return reasons.rest_does_not_fit(required, reasons.NO_NODE_USABLE)
+        regions = [domain]
+    preferred = pod.preferred if cluster.policy.weigh_affinity else ()
+    podset = replace(like, count=1, amounts=pod.requests, filters=pod.filters, preferred=preferred)
     excluded = excluded_leaves(cluster, view, gang.id, now)
-    profile = gang.packing or cluster.policy.packing
-    answers = first_fit(cluster, view, [podset], regions, excluded, profile)
-    if not isinstance(answers, NoFit):
-        return view.tree.nodes[answers[0].leaves[0][0]]
+    policy = cluster.policy
+    answer = complete(
+        cluster.state,
+        cluster.shapes,
+        podset,
+        [(leaf, 1) for leaf in kept],
+        1,
+        policy.packing,
+        policy.rules,
+        excluded,
+        beside,
+        regions,
+    )
+    if not isinstance(answer, NoFit):
+        return str(view.tree.nodes[answer.leaves[0][0]])
     if excluded.size:
         return reasons.nodes_excluded(reservation.level)
-    return refusal(cluster, gang, [podset], answers, partly_placed=True)
+    return refusal(cluster, gang, [podset], answer, partly_placed=True)
+
+
+def _neighbours(
+    view: View, reservation: Reservation, gang: Gang, like: PodSet, pod: PodRecord
+) -> tuple[list[int], list[int]]:
+    """Return the leaves of the podset's other seats, and of those whose domain it shares."""
+    kept, beside = [], []
+    for seat in reservation.seats:
+        leaf = view.leaf_of.get(seat.node)
+        if leaf is None or seat.pod == pod.key:
+            continue
+        other = gang.podset_like(reservation.kinds[seat.podset])
+        if other == like:
+            kept.append(leaf)
+        elif other.request.together == like.request.together:
+            beside.append(leaf)
+    return kept, beside
 
 
 def _give_up(

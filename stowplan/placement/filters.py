@@ -85,6 +85,7 @@ class Requirement:
 
 
 Term = tuple[Requirement, ...]
+Weights = tuple[tuple[int, Term], ...]  # of preferred node affinity
 Excluded = Literal["taint", "node-selector", "node-affinity"]
 
 
@@ -146,6 +147,14 @@ def _number(text: str) -> int | None:
     if not _WHOLE.fullmatch(text) or not -(2**63) <= (number := int(text)) < 2**63:
         return None
     return number
+
+
+def weighted_terms(spec: core.PodSpec) -> Weights:
+    """Return preferred node affinity: weights and what a node must meet for each."""
+    affinity = spec.affinity and spec.affinity.node_affinity
+    entries = (affinity and affinity.preferred) or ()
+    found = ((e.weight, _term(e.preference)) for e in entries if e.preference and e.weight > 0)
+    return tuple((weight, term) for weight, term in found if term)
 
 
 def repelling_taints(taints: Iterable[core.Taint] | None) -> tuple[Taint, ...]:

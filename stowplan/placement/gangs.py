@@ -12,9 +12,10 @@ from functools import lru_cache
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.models import core
 from stowplan.placement import keys, owners, reasons
-from stowplan.placement.filters import Filters
+from stowplan.placement.filters import Filters, Weights, weighted_terms
 from stowplan.placement.owners import Owners
-from stowplan.placement.podset import PodSet, Profile
+from stowplan.placement.plan import Profile
+from stowplan.placement.podset import PodSet
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import Amounts, PodRecord, effective_requests
 from stowplan.placement.request import TopologyRequest, parse, violations
@@ -48,15 +49,27 @@ class Kind:
         role: the template of their owner that makes them.
         amounts: what each asks for.
         filters: on which nodes each may run.
+        preferred: on which nodes each would rather run.
     """
 
     role: str
     amounts: Amounts
     filters: Filters
+    preferred: Weights = ()
+
+    @classmethod
+    def of(cls, role: str, pod: PodRecord) -> "Kind":
+        """Return the kind of a pod of that role."""
+        return cls(role, pod.requests, pod.filters, pod.preferred)
 
     def fits(self, role: str, pod: PodRecord) -> bool:
         """Whether a pod of that role is of this kind."""
-        return role == self.role and pod.requests == self.amounts and pod.filters == self.filters
+        return (
+            role == self.role
+            and pod.requests == self.amounts
+            and pod.filters == self.filters
+            and pod.preferred == self.preferred
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +86,6 @@ class Gang:
         bound: those of ``pods`` that run, each with the position of its podset.
         grows: pods beyond ``size`` join its domain instead of contradicting it.
         ahead: its pods are made one after another.
-        packing: profile that its pods name; None for the operator's.
     """
 
     id: GangId
@@ -85,12 +97,24 @@ class Gang:
     bound: tuple[tuple[int, PodRecord], ...]
     grows: bool
     ahead: bool
-    packing: Profile | None
 
     @property
     def request(self) -> TopologyRequest:
-        """What every podset asks of the topology."""
+        """What its first podset asks of the topology, and mostly all of them."""
         return self.podsets[0].request
+
+    @property
+    def is_one_group(self) -> bool:
+        """Whether all its podsets share one domain."""
+        first = self.podsets[0].request.together
+        return all(podset.request.together == first for podset in self.podsets)
+
+    def podset_like(self, kind: Kind) -> PodSet:
+        """Return the podset of that kind; else one of the same role, else the first."""
+        if kind in self.kinds:
+            return self.podsets[self.kinds.index(kind)]
+        roles = [mine.role for mine in self.kinds]
+        return self.podsets[roles.index(kind.role) if kind.role in roles else 0]
 
 
 def gang_of(pod: PodRecord) -> GangId:
@@ -132,12 +156,11 @@ def assemble(gang: GangId, members: Iterable[PodRecord], known: Owners) -> Gang 
         return reasons.with_facts(reasons.SIBLINGS_MISSING, there=len(live), needed=open_seats)
     if len(live) > open_seats:  # at least one, for whoever asks
         live = _first(live, max(open_seats, 1))
-    asked = _asked(live, None if size.grows else size.pods)
-    if isinstance(asked, Reason):
-        return asked
-    request, packing = asked
     try:
         groups = _grouped(live, size, max(open_seats, len(live)))
+        asked = _asked(groups, size)
+        if isinstance(asked, Reason):
+            return asked
     except InvalidObjectError as error:  # a template; the pods themselves were read long ago
         return reasons.request_invalid(error.violations[0].under(error.what))
     return Gang(
@@ -145,15 +168,22 @@ def assemble(gang: GangId, members: Iterable[PodRecord], known: Owners) -> Gang 
         size=size.pods,
         pods=tuple(pod for group in groups for pod in group.pods),
         podsets=tuple(
-            PodSet(f"podset-{i}", group.count, group.kind.amounts, group.kind.filters, request)
-            for i, group in enumerate(groups)
+            PodSet(
+                name=_name(groups, i),
+                count=group.count,
+                amounts=group.kind.amounts,
+                filters=group.kind.filters,
+                request=request,
+                preferred=group.kind.preferred,
+                packing=packing,
+            )
+            for i, (group, (request, packing)) in enumerate(zip(groups, asked, strict=True))
         ),
         podset_of=tuple(i for i, group in enumerate(groups) for _ in group.pods),
         kinds=tuple(group.kind for group in groups),
         bound=tuple((i, p) for i, group in enumerate(groups) for p in group.pods if p.node),
         grows=size.grows,
         ahead=size.ahead,
-        packing=packing,
     )
 
 
@@ -170,6 +200,15 @@ class _Group:
     kind: Kind
     pods: list[PodRecord]
     count: int
+    template: core.PodTemplate | None = None  # of pods that do not exist yet
+
+    def annotations(self) -> Iterator[Mapping[str, str]]:
+        """Yield each different set of annotations; where no pod is there, the template's."""
+        if self.pods:
+            yield from _distinct(self.pods)
+        else:
+            meta = self.template and self.template.metadata
+            yield (meta and meta.annotations) or {}
 
 
 def _grouped(live: list[PodRecord], size: "owners.Size", seats: int) -> list[_Group]:
@@ -182,7 +221,7 @@ def _grouped(live: list[PodRecord], size: "owners.Size", seats: int) -> list[_Gr
     for pod in live:
         made_as = owners.role_of(pod)
         if group is None or not group.kind.fits(made_as, pod):  # most pods are like the one before
-            kind = Kind(made_as, pod.requests, pod.filters)
+            kind = Kind.of(made_as, pod)
             group = groups.setdefault(kind, _Group(kind, [], 0))
         group.pods.append(pod)
         group.count += 1
@@ -194,36 +233,74 @@ def _grouped(live: list[PodRecord], size: "owners.Size", seats: int) -> list[_Gr
                 alike[-1].count += missing
             elif missing > 0:
                 kind = _kind_of(role)
-                groups[kind] = _Group(kind, [], missing)
+                groups[kind] = _Group(kind, [], missing, role.template)
     return list(groups.values())
+
+
+def _name(groups: list[_Group], at: int) -> str:
+    """Return a podset's name: its role, numbered where that alone does not tell it apart."""
+    role = groups[at].kind.role
+    alone = sum(group.kind.role == role for group in groups) == 1
+    return role if role and alone else f"{role or 'podset'}-{at}"
 
 
 def _kind_of(role: "owners.Role") -> Kind:
     spec = (role.template and role.template.spec) or core.PodSpec()
     what = f"the template of role {role.name!r}"
-    return Kind(role.name, effective_requests(spec, what), Filters.of(spec))
+    return Kind(role.name, effective_requests(spec, what), Filters.of(spec), weighted_terms(spec))
 
 
-def _asked(
-    live: list[PodRecord], size: int | None
-) -> tuple[TopologyRequest, Profile | None] | Reason:
-    """Return the one request of all pods, and the packing profile that they name."""
-    found: set[tuple[TopologyRequest, str | None]] = set()
-    for annotations in _distinct(live):
-        broken = violations(annotations, pods=size)
-        if broken:
-            return reasons.request_invalid(broken[0])
-        found.add((parse(annotations) or TopologyRequest(), annotations.get(keys.PACKING)))
-    if len(found) > 1:
-        return reasons.REQUESTS_DIFFER
-    request, packing = found.pop()
+Asked = tuple[TopologyRequest, Profile | None]
+
+
+def _asked(groups: list[_Group], size: "owners.Size") -> list[Asked] | Reason:
+    """Return what each group asks for, and the packing profile that its pods name.
+
+    Pods of one role must agree; other roles may ask for other levels, but for something.
+    """
+    found: list[Asked] = []
+    by_role: dict[str, Asked] = {}
+    for group in groups:
+        for annotations in group.annotations():
+            one = _asked_by(annotations, None if size.grows else size.pods)
+            if isinstance(one, Reason):
+                return one
+            if by_role.setdefault(group.kind.role, one) != one:
+                return reasons.REQUESTS_DIFFER
+        found.append(by_role[group.kind.role])
+    # What admission adds to pods is not in their template: pods to come ask for what the others do.
+    there = next(asked for asked, group in zip(found, groups, strict=True) if group.pods)
+    for at, group in enumerate(groups):
+        if not group.pods and found[at][0] == TopologyRequest():
+            found[at] = there
+    if any((request == TopologyRequest()) for request, _ in found):
+        return reasons.ROLE_ASKS_NOTHING
+    return _checked_groups(found)
+
+
+def _asked_by(annotations: Mapping[str, str], pods: int | None) -> Asked | Reason:
+    broken = violations(annotations, pods=pods)
+    if broken:
+        return reasons.request_invalid(broken[0])
+    packing = annotations.get(keys.PACKING)
     match packing:
-        case None | "mixed" | "best-fit":
-            return request, packing
+        case None | "mixed" | "best-fit" | "balanced":
+            return parse(annotations) or TopologyRequest(), packing
         case _:
-            problem = "must be mixed or best-fit"
+            problem = "must be mixed, best-fit or balanced"
             wrong = Violation(keys.PACKING, "invalid", packing, problem, "choose one of them")
             return reasons.request_invalid(wrong)
+
+
+def _checked_groups(asked: list[Asked]) -> list[Asked] | Reason:
+    """Make sure that podsets which name one group ask for the same domain."""
+    levels: dict[str, tuple[str | None, str | None]] = {}
+    for request, _ in asked:
+        if request.group is not None:
+            pair = (request.required, request.preferred)
+            if levels.setdefault(request.group, pair) != pair:
+                return reasons.GROUP_DIFFERS
+    return asked
 
 
 def _distinct(pods: Iterable[PodRecord]) -> Iterator[Mapping[str, str]]:

@@ -9,6 +9,8 @@ PREFERRED = (OURS + "preferred-topology", KUEUE + "podset-preferred-topology")
 UNCONSTRAINED = (OURS + "unconstrained-topology", KUEUE + "podset-unconstrained-topology")
 PACKING = OURS + "packing"
 OUR_SLICES = OURS + "slices"
+LAST_SLICE = OURS + "last-slice"
+MAX_PER_DOMAIN = OURS + "max-per-domain"
 SLICE_LEVEL = KUEUE + "podset-slice-required-topology"
 SLICE_SIZE = KUEUE + "podset-slice-size"
 SLICE_LAYERS = KUEUE + "podset-slice-required-topology-constraints"
@@ -45,7 +47,16 @@ DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 
 # A pod that carries one of these asks for topology.
 REQUEST_KEYS = frozenset(
-    (*REQUIRED, *PREFERRED, *UNCONSTRAINED, OUR_SLICES, SLICE_LEVEL, SLICE_SIZE, SLICE_LAYERS)
+    (
+        *REQUIRED,
+        *PREFERRED,
+        *UNCONSTRAINED,
+        OUR_SLICES,
+        MAX_PER_DOMAIN,
+        SLICE_LEVEL,
+        SLICE_SIZE,
+        SLICE_LAYERS,
+    )
 )
 
 # On an owner: its followers wait for a scheduled leader, so a gang is never seen complete.
@@ -91,6 +102,8 @@ ANNOTATIONS_KEPT = frozenset(
         *UNCONSTRAINED,
         PACKING,
         OUR_SLICES,
+        LAST_SLICE,
+        MAX_PER_DOMAIN,
         SLICE_LEVEL,
         SLICE_SIZE,
         SLICE_LAYERS,
@@ -112,6 +125,7 @@ OUR_ANNOTATIONS = frozenset(
         "unconstrained-topology",
         "slices",
         "last-slice",
+        "max-per-domain",
         "podset-group",
         "packing",
         "pin",

@@ -171,7 +171,7 @@ class Ledger:
         reservation = self.reservations.get(gang)
         if reservation is None or not pod.node or pod.ended or reservation.seat_of(pod.key):
             return
-        kind = Kind(role, pod.requests, pod.filters)
+        kind = Kind.of(role, pod)
         for seat in reservation.seats:
             if seat.pod is None and not seat.bound and reservation.kinds[seat.podset].role == role:
                 self._drop(reservation, seat)

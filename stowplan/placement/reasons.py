@@ -52,6 +52,11 @@ NATIVE_GROUP = Reason(
     "Contradiction", "spec.schedulingGroup beside a topology request needs the scheduling gate"
 )
 REQUESTS_DIFFER = Reason("Contradiction", "pods of one gang ask for different topology")
+ROLE_ASKS_NOTHING = Reason(
+    "Contradiction",
+    "a role of the gang asks for no topology; give its pods stowplan.dev/unconstrained-topology",
+)
+GROUP_DIFFERS = Reason("Contradiction", "pods of one podset group ask for different levels")
 SIZES_DIFFER = Reason("Contradiction", "pods of one gang state different sizes")
 MORE_THAN_SIZE = Reason("Contradiction", "the gang has more pods than the size it states")
 
@@ -126,6 +131,18 @@ def slices_out_of_order(levels: tuple[str, ...]) -> Reason:
     """The levels of nested slices do not go from coarse to fine, or begin above the asked level."""
     text = "the pod's slices must go from coarse to fine below the requested level"
     return Reason("RequestInvalid", f"{text}; order their levels as in {', '.join(levels)}")
+
+
+def must_be_finer(level: str, than: str, levels: tuple[str, ...]) -> Reason:
+    """A preferred level, or one with a share, stands at or above the required level."""
+    text = f"the pod's level {_short(level)!r} must be finer than the required {_short(than)!r}"
+    return Reason("RequestInvalid", f"{text}; levels are {', '.join(levels)}")
+
+
+def leader_does_not_fit(level: str | None, short_of: str) -> Reason:
+    """The pod that leads a group of two podsets fits on no node, however its workers are placed."""
+    where = f"no {level} domain fits" if level else "the cluster does not fit"
+    return Reason("NoDomainFits", f"{where} the gang's leader: {short_of}")
 
 
 def too_large(pods: int, most: int) -> Reason:

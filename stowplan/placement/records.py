@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.models import core
 from stowplan.placement import keys
-from stowplan.placement.filters import Filters, Taint, repelling_taints
+from stowplan.placement.filters import Filters, Taint, Weights, repelling_taints, weighted_terms
 from stowplan.topology import capacity
 
 Amounts = tuple[tuple[str, int], ...]  # resource and base units, by resource name
@@ -109,6 +109,7 @@ class PodRecord:
         binds_slowly: it has a claim, whose binding can take minutes.
         native_group: it names a PodGroup of kube-scheduler's own.
         rank: its place in the gang, if a label tells it.
+        preferred: weights of preferred node affinity.
     """
 
     namespace: str
@@ -127,6 +128,7 @@ class PodRecord:
     binds_slowly: bool = False
     native_group: bool = False
     rank: int | None = None
+    preferred: Weights = ()
 
     @property
     def key(self) -> str:
@@ -186,6 +188,7 @@ class PodRecord:
             or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes or ()),
             native_group=spec.scheduling_group is not None,
             rank=_rank(meta),
+            preferred=weighted_terms(spec),
         )
 
 

@@ -7,15 +7,16 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal
+from typing import Literal, get_args
 
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.placement import keys
 from stowplan.topology.levels import label_key_problem
 
 Mode = Literal["required", "preferred", "unconstrained", "slices-only", "none"]
+LastSlice = Literal["whole", "smaller"]
 
 MOST_LAYERS = 3
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
@@ -31,16 +32,38 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """At most so many pods of the podset in one domain of ``level``; one of both is given.
+
+    Attributes:
+        pods: how many.
+        percent: of the podset's count.
+    """
+
+    level: str
+    pods: int | None = None
+    percent: int | None = None
+
+    def of(self, count: int) -> int:
+        """Return how many of ``count`` pods one domain may have: rounded down, at least 1."""
+        if self.pods is not None:
+            return self.pods
+        return max(count * (self.percent or 0) // 100, 1)
+
+
+@dataclass(frozen=True, slots=True)
 class TopologyRequest:
     """What one podset asks of the topology.
 
     Attributes:
         required: level whose one domain must hold all pods.
-        preferred: level whose one domain should.
+        preferred: level whose one domain should; beside a required level only a finer one.
         unconstrained: as written; False is still a request (quirk of Kueue's).
         slice_level: level of plain slices; only with ``slice_size``.
         slice_size: pods of one plain slice.
         layers: nested slices, outermost first.
+        last_slice: whether pods that fill no whole slice make a smaller one.
+        share: at most a share of the pods in one domain.
         group: podset group, only with required or preferred.
         index_label: label that holds a pod's rank.
         subgroup_index_label: label that holds the rank of its job.
@@ -53,6 +76,8 @@ class TopologyRequest:
     slice_level: str | None = None
     slice_size: int | None = None
     layers: tuple[Layer, ...] = ()
+    last_slice: LastSlice = "whole"
+    share: Share | None = None
     group: str | None = None
     index_label: str | None = None
     subgroup_index_label: str | None = None
@@ -83,9 +108,15 @@ class TopologyRequest:
             return (Layer(self.slice_level, self.slice_size),)
         return ()
 
-    def without_slices(self) -> "TopologyRequest":
-        """Return the request of a single pod that joins or is what is left of others."""
-        return replace(self, slice_level=None, slice_size=None, layers=())
+    @property
+    def innermost(self) -> int:
+        """How many pods the innermost layer below the outer one keeps together; else 1."""
+        return self.slices[-1].size if len(self.slices) > 1 else 1
+
+    @property
+    def together(self) -> "str | TopologyRequest":
+        """What podsets of one gang have in common that share a domain: group, else all of it."""
+        return self.group if self.group is not None else self
 
 
 def parse(
@@ -100,7 +131,8 @@ def parse(
         InvalidObjectError: a boolean, a number or a list of layers cannot be read.
     """
     required = _either(annotations, keys.REQUIRED)
-    preferred = None if required is not None else _either(annotations, keys.PREFERRED)
+    beside = keys.PREFERRED[:1] if required is not None else keys.PREFERRED
+    preferred = _either(annotations, beside)  # Kueue knows no preferred level beside a required one
     unconstrained = None
     if required is None and preferred is None:
         unconstrained = _boolean(annotations, keys.UNCONSTRAINED)
@@ -117,6 +149,8 @@ def parse(
         slice_level=level,
         slice_size=size,
         layers=layers,
+        last_slice="smaller" if annotations.get(keys.LAST_SLICE) == "smaller" else "whole",
+        share=_share(annotations),
         group=_either(annotations, keys.PODSET_GROUP) if asked else None,
         index_label=index_label,
         subgroup_index_label=subgroup_index_label,
@@ -140,6 +174,8 @@ def violations(
         *_mode_violations(annotations),
         *_slice_violations(annotations, pods),
         *_layer_violations(annotations, pods, layers_allowed),
+        *_last_slice_violations(annotations),
+        *_share_violations(annotations),
         *_group_violations(annotations),
     ]
 
@@ -231,6 +267,25 @@ def _read_layers(name: str, text: str, entries: object) -> tuple[Layer, ...]:
     return tuple(layers)
 
 
+def _share(annotations: Mapping[str, str]) -> Share | None:
+    """Read ``<level>=<pods>`` or ``<level>=<percent>%``."""
+    text = annotations.get(keys.MAX_PER_DOMAIN)
+    if text is None:
+        return None
+    level, _, amount = text.rpartition("=")
+    number = amount.removesuffix("%")
+    if not level or not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise _refusal(
+            keys.MAX_PER_DOMAIN,
+            text,
+            "must be a level and a number of pods or a percentage",
+            "write <level>=4 or <level>=50%",
+        )
+    if amount.endswith("%"):
+        return Share(level, percent=int(number))
+    return Share(level, pods=int(number))
+
+
 def _key_violations(annotations: Mapping[str, str]) -> Iterator[Violation]:
     """A mistyped key of ours would silently mean nothing, and the gang would be scattered."""
     for key in filter(keys.is_mistyped, annotations):
@@ -251,6 +306,8 @@ def _mode_violations(annotations: Mapping[str, str]) -> Iterator[Violation]:
             len({annotations[name] for name in spelled}) == 1
         )  # ours and Kueue's, saying one thing
         given += spelled[:1] if same else spelled
+    if given == [next((n for n in keys.REQUIRED if n in annotations), ""), keys.PREFERRED[0]]:
+        given = []  # ours alone: one domain of a coarse level, and a finer one if possible
     if len(given) > 1:
         problem = f"must not stand beside {given[0]}"
         yield Violation(given[1], "forbidden", annotations[given[1]], problem, "keep one of them")
@@ -328,6 +385,33 @@ def _layer_violations(
         if i and layer.size > 0 and outer % layer.size:
             problem = f"must divide the size before it, {outer}"
             yield Violation(f"{path}.size", "invalid", layer.size, problem, "choose a divisor")
+
+
+def _last_slice_violations(annotations: Mapping[str, str]) -> Iterator[Violation]:
+    text = annotations.get(keys.LAST_SLICE)
+    if text is None:
+        return
+    if text not in get_args(LastSlice):
+        problem = "must be whole or smaller"
+        yield Violation(keys.LAST_SLICE, "invalid", text, problem, "choose one of them")
+    if not any(n in annotations for n in (keys.OUR_SLICES, keys.SLICE_LAYERS, keys.SLICE_SIZE)):
+        problem = "must stand beside slices"
+        yield Violation(keys.LAST_SLICE, "forbidden", text, problem, "add slices, or remove it")
+
+
+def _share_violations(annotations: Mapping[str, str]) -> Iterator[Violation]:
+    try:
+        share = _share(annotations)
+    except InvalidObjectError as error:
+        yield from error.violations
+        return
+    if share is None:
+        return
+    text = annotations[keys.MAX_PER_DOMAIN]
+    yield from _key_violation(keys.MAX_PER_DOMAIN, share.level)
+    if share.pods == 0 or (share.percent is not None and not 1 <= share.percent <= 100):
+        problem = "must be at least one pod, or 1% to 100%"
+        yield Violation(keys.MAX_PER_DOMAIN, "invalid", text, problem, "correct the number")
 
 
 def _group_violations(annotations: Mapping[str, str]) -> Iterator[Violation]:

@@ -5,7 +5,8 @@ holds there. Usage is kept by node name in exact whole numbers, so a pod may be 
 node, and a node may go and come back.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from stowplan.placement.filters import Taint
 from stowplan.placement.records import Amounts, NodeRecord, PodRecord, node_changes
+from stowplan.placement.rules import STOWPLAN, Rules
 from stowplan.topology import capacity
 from stowplan.topology.assign import Workspace
 from stowplan.topology.fit import Leaves, Slicing
@@ -55,7 +57,7 @@ class View:
         head: position of the next change.
         relabelled: changes whenever labels or taints of a node do; filters that name single nodes
             are judged again then.
-        left_out: nodes that lack a level label.
+        left_out: nodes that lack the coarsest level label, or by Kueue's rules any.
         work: scratch of the kernels.
         fixed: the arguments of ``place_warm`` that stay the same for this view.
     """
@@ -115,6 +117,26 @@ def room_changes(old: PodRecord | None, new: PodRecord | None) -> bool:
 
 
 @dataclass(slots=True, eq=False)
+class Trial:
+    """Room taken for a while, last in, first out."""
+
+    state: "ClusterState"
+    taken: list[tuple[str, Amounts]] = field(default_factory=list)
+
+    def take(self, view: View, leaves: Iterable[tuple[int, int]], amounts: Amounts) -> None:
+        """Take room for so many pods on each leaf."""
+        for leaf, count in leaves:
+            node = view.tree.nodes[view.tree.node_start[leaf]]
+            self.taken.append((node, tuple((name, n * count) for name, n in amounts)))
+            self.state.take(*self.taken[-1])
+
+    def undo_to(self, mark: int) -> None:
+        """Give back what was taken after the first ``mark`` times."""
+        while len(self.taken) > mark:
+            self.state.give_back(*self.taken.pop())
+
+
+@dataclass(slots=True, eq=False)
 class ClusterState:
     """The nodes and pods of one cluster, and how much room they leave.
 
@@ -122,11 +144,13 @@ class ClusterState:
         levels: what forms the tree.
         count_topology_pods: whether bound pods that ask for topology count like others. Kueue
             counts them by workload instead; a picture of what Kueue sees sets this to False.
+        rules: whether nodes that lack a fine label are in the tree.
         generation: rises with every change that could change an answer.
     """
 
     levels: Levels
     count_topology_pods: bool = True
+    rules: Rules = STOWPLAN
     generation: int = 0
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     pods: dict[str, PodRecord] = field(default_factory=dict)
@@ -173,6 +197,17 @@ class ClusterState:
     def give_back(self, node: str, amounts: Amounts) -> None:
         """Return the room of a seat."""
         self._add_usage(node, amounts, -1)
+
+    @contextmanager
+    def trial(self) -> Iterator["Trial"]:
+        """Take room for a while; in the end it is all given back, and nothing has happened."""
+        generation = self.generation
+        trial = Trial(self)
+        try:
+            yield trial
+        finally:
+            trial.undo_to(0)
+            self.generation = generation
 
     def used_on(self, node: str) -> Mapping[str, int]:
         """Return what pods and seats use on a node, zeros left out."""
@@ -230,8 +265,7 @@ class ClusterState:
         view = self._view
         if view is None:
             return
-        path = self.levels.path(node.name, node.labels)
-        if path != self.levels.path(old.name, old.labels):
+        if self._path(node) != self._path(old):
             self._view = None
             return
         leaf = view.leaf_of.get(node.name)
@@ -272,11 +306,17 @@ class ClusterState:
         view.leaves.usable[leaf] = bool(usable)
         view.log(leaf)
 
+    def _path(self, node: NodeRecord) -> Path | None:
+        """Return the node's place in the tree; None when it has none."""
+        if self.rules.all_labels_needed:
+            return self.levels.path(node.name, node.labels)
+        return self.levels.partial_path(node.name, node.labels)
+
     def _build(self) -> View:
         placed: list[tuple[Path, str]] = []
         left_out: list[str] = []
         for name, node in self.nodes.items():
-            path = self.levels.path(name, node.labels)
+            path = self._path(node)
             if path is None:
                 left_out.append(name)
             else:

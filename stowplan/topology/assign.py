@@ -8,15 +8,27 @@ from stowplan.topology.choose import (
     FOUND,
     NOT_ENOUGH,
     Order,
+    Search,
+    Style,
     choose_domains,
     heapify,
     keep_roomy,
     leader_front,
+    order_at,
     pop,
     room_of,
     tightest,
 )
-from stowplan.topology.fit import Ask, Counts, Leaves, Slicing, add_to_path, catch_up, count_leaf
+from stowplan.topology.fit import (
+    NEVER,
+    Ask,
+    Counts,
+    Leaves,
+    Slicing,
+    add_to_path,
+    catch_up,
+    count_leaf,
+)
 from stowplan.topology.jit import kernel
 from stowplan.topology.tree import DomainTree, Flags, Index, Quantity, Room, TreeArrays
 
@@ -56,33 +68,12 @@ class Workspace(NamedTuple):
         )
 
 
-class Search(NamedTuple):
-    """Where to place how much; whole numbers only, so that it crosses into the kernel cheaply.
-
-    Attributes:
-        level: where to begin.
-        low: first domain to look at on that level.
-        high: end of them.
-        required: one domain of ``level`` or nothing.
-        climb: try coarser levels before taking several domains.
-        need: slices to place.
-        leaders: 1 when a leader goes with them, else 0.
-    """
-
-    level: int
-    low: int
-    high: int
-    required: bool
-    climb: bool
-    need: int
-    leaders: int
-
-
 @kernel
 def place_warm(
     level_start: Index,
     parent: Index,
     child_start: Index,
+    named: Flags,
     free: Room,
     usable: Flags,
     class_of: Index,
@@ -105,10 +96,10 @@ def place_warm(
     level: int,
     low: int,
     high: int,
+    stop: int,
     required: bool,
-    climb: bool,
     need: int,
-    packing: bool,
+    fill_from: int,
 ) -> int:
     """Bring the plain counts up to date, place, and return how many leaves got pods.
 
@@ -118,9 +109,9 @@ def place_warm(
     In this order the arguments are the fields of ``TreeArrays`` and ``Leaves``; the ring of
     changes; ``unit_at`` of ``Slicing.none``; the fields of ``Workspace`` and ``Ask``; the counts,
     right up to the change ``seen`` and afterwards up to ``head``; leaves left out this time; and
-    the fields of ``Search`` and ``Order`` that a plain request has.
+    the fields of ``Search`` and ``Style`` that a plain request has.
     """
-    tree = TreeArrays(level_start, parent, child_start)
+    tree = TreeArrays(level_start, parent, child_start, named)
     leaves = Leaves(free, usable, class_of)
     ask = Ask(rows, amounts, class_allowed, leaf_allowed)
     work = Workspace(pool, chosen, below, given, report, result)
@@ -131,9 +122,9 @@ def place_warm(
         add_to_path(parent, d, -pods[d], pods)
     used = place(
         tree,
-        Search(level, low, high, required, climb, need, 0),
-        Slicing(level_start.size - 2, 1, unit_at),
-        Order(packing, False),
+        Search(level, low, high, stop, required, need, 0),
+        Slicing(level_start.size - 2, 1, unit_at, 0, NEVER, unit_at),
+        Style(fill_from, False, False),
         Counts(pods, pods, pods, pods, report, report),  # the last two are never read
         True,
         work,
@@ -150,7 +141,7 @@ def place(
     tree: TreeArrays,
     search: Search,
     slicing: Slicing,
-    order: Order,
+    style: Style,
     counts: Counts,
     plain: bool,
     work: Workspace,
@@ -161,7 +152,7 @@ def place(
         tree: the domains.
         search: where to place how much.
         slicing: which pods stay together.
-        order: how domains are compared.
+        style: how domains are filled.
         counts: what fits.
         plain: they are the counts of a request without slices, leader and affinity.
         work: the answer is in ``result`` and ``report``.
@@ -169,15 +160,10 @@ def place(
     work.report[4] = search.need
     work.report[5] = -1
     used = choose_domains(
-        tree.level_start,
-        search.level,
-        search.low,
-        search.high,
-        search.need,
-        search.leaders,
-        search.required,
-        search.climb,
-        order,
+        tree,
+        search,
+        slicing.level,
+        style,
         counts,
         plain,
         work.pool,
@@ -187,20 +173,67 @@ def place(
     if work.report[0] != FOUND:
         return 0
     level = work.report[1]
-    used, host, missing = descend_together(tree, level, used, search, slicing, order, counts, work)
+    for i in range(used):
+        work.pool[i] = work.chosen[i]
+    used, host, missing = take(
+        work.pool,
+        used,
+        0,
+        search.need,
+        search.leaders,
+        0,
+        order_at(style, level, slicing.level),
+        counts,
+        work.chosen,
+        work.given,
+    )
+    if missing > 0:
+        return _broken_promise(work)
+    return descend(tree, level, used, host, search, slicing, style, counts, work)
+
+
+@kernel
+def descend(
+    tree: TreeArrays,
+    level: int,
+    used: int,
+    host: int,
+    search: Search,
+    slicing: Slicing,
+    style: Style,
+    counts: Counts,
+    work: Workspace,
+) -> int:
+    """Go down from the domains of ``level`` that were given slices to the leaves (section 6).
+
+    ``chosen`` and ``given`` hold the domains and their slices, ``host`` is the one with the leader.
+    Returns how many leaves got pods and writes them to ``result``.
+    """
+    work.result[0] = level
+    together = min(slicing.level, slicing.share_level)
+    used, host, missing = descend_together(
+        tree, level, together, used, host, search, slicing, style, counts, work
+    )
+    level = max(level, together)
+    used, host, short = descend_apart(
+        tree, level, slicing.level, used, host, slicing, style, counts, work
+    )
+    missing += short
     for i in range(used):
         work.given[work.chosen[i]] *= slicing.size
+    if slicing.rest > 0:
+        work.given[host] += slicing.rest
+        host = -1
+    leaf_level = tree.level_start.size - 2
     used, host, short = descend_apart(
-        tree, max(level, slicing.level), used, host, slicing, order, counts, work
+        tree, max(level, slicing.level), leaf_level, used, host, slicing, style, counts, work
     )
     if missing + short > 0:
-        work.report[0] = NOT_ENOUGH  # the counts promised what their parts do not hold: a bug
-        return 0
+        return _broken_promise(work)
     work.report[5] = host
     used = drop_empty(work.chosen, used, work.given)
     work.chosen[:used].sort()
-    first_leaf = tree.level_start[tree.level_start.size - 2]
-    work.result[0] = level
+    first_leaf = tree.level_start[leaf_level]
     for i in range(used):
         work.result[1 + 2 * i] = work.chosen[i] - first_leaf
         work.result[2 + 2 * i] = work.given[work.chosen[i]]
@@ -208,35 +241,48 @@ def place(
 
 
 @kernel
+def _broken_promise(work: Workspace) -> int:
+    """Say that the counts promised what their parts do not hold: a bug, not an answer."""
+    work.report[0] = NOT_ENOUGH
+    return 0
+
+
+@kernel
 def descend_together(
     tree: TreeArrays,
     level: int,
+    last: int,
     used: int,
+    host: int,
     search: Search,
     slicing: Slicing,
-    order: Order,
+    style: Style,
     counts: Counts,
     work: Workspace,
 ) -> tuple[int, int, int]:
-    """Hand slices out to the chosen domains, then level by level to the children of all of them.
+    """Hand the slices of the chosen domains out to all their children, level by level to ``last``.
 
-    So few racks come before few hosts. Returns what ``take`` does, for the slice level.
+    So few racks come before few hosts. Returns what ``take`` does.
     """
-    for i in range(used):
-        work.pool[i] = work.chosen[i]
-    need, leaders = search.need, search.leaders
-    used, host, missing = take(
-        work.pool, used, 0, need, leaders, 0, order, counts, work.chosen, work.given
-    )
-    while level < slicing.level:
+    missing = 0
+    while level < last:
+        level += 1
         size = 0
         for i in range(used):
             size = add_children(tree, work.chosen[i], work.pool, size)
         used, host, short = take(
-            work.pool, size, 0, need, leaders, 0, order, counts, work.chosen, work.given
+            work.pool,
+            size,
+            0,
+            search.need,
+            search.leaders,
+            0,
+            order_at(style, level, slicing.level),
+            counts,
+            work.chosen,
+            work.given,
         )
         missing += short
-        level += 1
     return used, host, missing
 
 
@@ -244,21 +290,24 @@ def descend_together(
 def descend_apart(
     tree: TreeArrays,
     level: int,
+    last: int,
     used: int,
     host: int,
     slicing: Slicing,
-    order: Order,
+    style: Style,
     counts: Counts,
     work: Workspace,
 ) -> tuple[int, int, int]:
-    """Hand the pods of each chosen domain out to its own children, level by level to the leaves.
+    """Hand what each chosen domain has out to its own children, level by level to ``last``.
 
-    So every slice stays inside its domain. Returns what ``take`` does, for the leaves.
+    That is slices down to the slice level, and pods below it; so every slice, and every share,
+    stays inside its domain. Returns what ``take`` does, for the last level.
     """
     missing = 0
-    while level < tree.level_start.size - 2:
+    while level < last:
         level += 1
-        unit = slicing.unit_at[level]
+        unit = 0 if level <= slicing.level else slicing.unit_at[level]
+        order = order_at(style, level, slicing.level)
         filled = 0
         next_host = -1
         for i in range(used):
@@ -267,7 +316,7 @@ def descend_apart(
                 work.pool,
                 add_children(tree, d, work.pool, 0),
                 filled,
-                work.given[d] // unit,
+                work.given[d] // max(unit, 1),
                 1 if d == host else 0,
                 unit,
                 order,
@@ -280,7 +329,7 @@ def descend_apart(
                 next_host = hosting
         for i in range(filled):
             work.chosen[i] = work.below[i]
-            work.given[work.below[i]] *= unit
+            work.given[work.below[i]] *= max(unit, 1)
         used = filled
         host = next_host
     return used, host, missing

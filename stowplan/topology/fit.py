@@ -89,18 +89,30 @@ def pods_per_domain(tree: DomainTree, leaves: Leaves, ask: Ask, out: Quantity) -
     add_to_parents(tree.arrays.parent, tree.first_leaf, out)
 
 
+NEVER = 16  # a level that no tree has: they have at most 16
+
+
 class Slicing(NamedTuple):
     """How pods stay together: ``size`` pods in one domain of ``level``, and inner layers below it.
+
+    And how they stay apart: no domain of ``share_level`` gets more than its limit.
 
     Attributes:
         level: the slice level.
         size: pods of one slice.
         unit_at: (L,) pods that stay together at each level below the slice level; else 1.
+        rest: pods of one more, smaller slice; 0 for none. A domain of the slice level hosts it as
+            another hosts a leader: counts "with leader" are what is left beside it.
+        share_level: level whose domains get at most so many pods each; ``NEVER`` for none.
+        limit: (domains of that level,) how many; never read when there is none.
     """
 
     level: int
     size: int
     unit_at: Quantity
+    rest: int = 0
+    share_level: int = NEVER
+    limit: Quantity = NOTHING
 
     @classmethod
     def none(cls, depth: int) -> "Slicing":
@@ -142,7 +154,7 @@ def counts_of(
         left = np.empty(tree.leaf_count, dtype=np.int64)
         count_leaves(leaves._replace(free=beside), worker, block, left)
         counts.pods_wl[first:][hosts] = left[hosts]
-    add_up(tree.arrays, slicing.level, slicing.size, slicing.unit_at, leader is not None, counts)
+    add_up(tree.arrays, slicing, leader is not None, counts)
     return counts
 
 
@@ -223,37 +235,69 @@ def catch_up(
 
 
 @kernel
-def add_up(
-    tree: TreeArrays,
-    slice_level: int,
-    slice_size: int,
-    unit_at: Quantity,
-    has_leader: bool,
-    counts: Counts,
-) -> None:
+def add_up(tree: TreeArrays, slicing: Slicing, has_leader: bool, counts: Counts) -> None:
     """Fill every count above the leaves, finest level first (section 3).
 
     Leaves hold ``pods``, ``pods_wl``, ``leader`` and ``affinity`` already. A domain's loss to the
-    leader is that of its cheapest child that can host it; so it is exact for one leader pod.
+    leader is that of its cheapest child that can host it; so it is exact for one leader pod. The
+    rest of a podset, its smaller last slice, is such a leader from the slice level upwards.
     """
     for level in range(tree.level_start.size - 2, -1, -1):
         for d in range(tree.level_start[level], tree.level_start[level + 1]):
             low, high = tree.child_start[d], tree.child_start[d + 1]
             if low < high:
-                _add_children(d, low, high, unit_at[level + 1], has_leader, counts)
+                hosts = has_leader or (slicing.rest > 0 and level < slicing.level)
+                _add_children(tree, d, level, low, high, slicing, hosts, counts)
             else:
                 counts.slices[d] = 0
                 counts.slices_wl[d] = 0
-            if level == slice_level:
-                counts.slices[d] = counts.pods[d] // slice_size
-                counts.slices_wl[d] = counts.pods_wl[d] // slice_size
-            elif level > slice_level:
+            if level == slicing.share_level:
+                _cut(d, slicing.limit[d - tree.level_start[level]], level, slicing, counts)
+            if level == slicing.level:
+                _slice_up(d, tree.named[d] > 0, slicing, counts)
+            elif level > slicing.level:
                 counts.slices[d] = 0
                 counts.slices_wl[d] = 0
 
 
 @kernel
-def _add_children(d: int, low: int, high: int, unit: int, has_leader: bool, counts: Counts) -> None:
+def _slice_up(d: int, named: bool, slicing: Slicing, counts: Counts) -> None:
+    """Fill what a domain of the slice level holds; one without a name holds no slice of it."""
+    if slicing.rest > 0:
+        counts.leader[d] = 1 if named and counts.pods[d] >= slicing.rest else 0
+        counts.pods_wl[d] = counts.pods[d] - slicing.rest * counts.leader[d]
+    counts.slices[d] = counts.pods[d] // slicing.size if named else 0
+    counts.slices_wl[d] = counts.pods_wl[d] // slicing.size if named else 0
+
+
+@kernel
+def _cut(d: int, limit: int, level: int, slicing: Slicing, counts: Counts) -> None:
+    """Cut the counts of a domain to its share; above the slice level they are whole slices."""
+    hosted = slicing.rest if level < slicing.level else 0
+    counts.pods[d] = min(counts.pods[d], limit)
+    counts.pods_wl[d] = min(counts.pods_wl[d], max(limit - hosted * counts.leader[d], 0))
+    if level < slicing.level:
+        if hosted > limit:
+            counts.leader[d] = 0
+        counts.slices[d] = min(counts.slices[d], limit // slicing.size)
+        left = max(limit - hosted * counts.leader[d], 0)
+        counts.slices_wl[d] = min(counts.slices_wl[d], left // slicing.size)
+
+
+@kernel
+def _add_children(
+    tree: TreeArrays,
+    d: int,
+    level: int,
+    low: int,
+    high: int,
+    slicing: Slicing,
+    has_leader: bool,
+    counts: Counts,
+) -> None:
+    unit = slicing.unit_at[level + 1]
+    # The last level of a layer: below it nothing makes sure that its pods stay together.
+    ends = unit > 1 and (level + 2 >= slicing.unit_at.size or slicing.unit_at[level + 2] != unit)
     pods = 0
     slices = 0
     affinity = 0
@@ -261,6 +305,9 @@ def _add_children(d: int, low: int, high: int, unit: int, has_leader: bool, coun
     loss_pods = -1
     loss_slices = -1
     for c in range(low, high):
+        if ends and tree.named[c] == 0:
+            counts.pods[c] = 0
+            counts.pods_wl[c] = 0
         counts.pods[c] -= counts.pods[c] % unit
         counts.pods_wl[c] -= counts.pods_wl[c] % unit
         pods += counts.pods[c]

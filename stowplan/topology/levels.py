@@ -49,6 +49,24 @@ class Levels:
             return None
         return (*values[:-1], node) if self.has_host else values
 
+    def partial_path(self, node: str, labels: Mapping[str, str]) -> tuple[str, ...] | None:
+        """Return one value per level, empty from the first label on that is missing.
+
+        The host is always known: it is the node's name. None when the coarsest label is missing,
+        since such a node belongs to no domain at all.
+        """
+        if not self.has_host:
+            return self.path(node, labels)
+        values = []
+        for key in self.keys[:-1]:
+            value = labels.get(key, "")
+            if not value:
+                break
+            values.append(value)
+        if not values and self.depth > 1:
+            return None
+        return (*values, *[""] * (self.depth - 1 - len(values)), node)
+
 
 def label_key_problem(key: str) -> str | None:
     """Return what is wrong with ``key`` as a Kubernetes label key, or None.

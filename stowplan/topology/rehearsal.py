@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from stowplan.topology.assign import Search, Workspace, place, place_warm
-from stowplan.topology.choose import Order
+from stowplan.topology.assign import Workspace, place, place_warm
+from stowplan.topology.choose import Search, Style
 from stowplan.topology.fit import Ask, Leaves, Slicing, catch_up, counts_of, pods_per_domain
 from stowplan.topology.levels import Levels
 from stowplan.topology.tree import DomainTree
@@ -28,12 +28,12 @@ def run() -> None:
     pods_per_domain(tree, leaves, ask, pods)
     low, high = tree.range_of(0)
     changed = np.zeros(2, dtype=np.int32)
-    search = Search(level=0, low=low, high=high, required=True, climb=False, need=2, leaders=0)
-    order = Order(packing=True, use_affinity=False)
+    search = Search(level=0, low=low, high=high, stop=0, required=True, need=2, leaders=0)
+    style = Style(fill_from=2, use_affinity=False, roomy_below=True)
     none = Slicing.none(2)
     fixed = (*tree.arrays, *leaves, changed, none.unit_at, *work, *ask, pods)
     excluded = np.zeros(1, dtype=np.int32)
-    place_warm(*fixed, 0, 1, excluded, 0, low, high, True, False, 2, True)
+    place_warm(*fixed, 0, 1, excluded, 0, low, high, 0, True, 2, 2)
     catch_up(tree.arrays, leaves, ask, changed, 0, 1, pods)  # also called by itself
     counts = counts_of(tree, leaves, ask, ask, None, none)
-    place(tree.arrays, search, none, order, counts, False, work)
+    place(tree.arrays, search, none, style, counts, False, work)

@@ -24,6 +24,7 @@ class TreeArrays(NamedTuple):
     level_start: Index
     parent: Index
     child_start: Index
+    named: Flags
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +41,9 @@ class DomainTree:
         paths: (D,) the values of each domain, from the coarsest level to its own.
         arrays: ``level_start`` (L + 1,), the first domain of each level, the last entry is D;
             ``parent`` (D,), the domain above, -1 at the coarsest level; ``child_start`` (D + 1,),
-            children of d are ``child_start[d]`` up to ``child_start[d + 1]``, none for leaves.
+            children of d are ``child_start[d]`` up to ``child_start[d + 1]``, none for leaves;
+            ``named`` (D,), 0 where the last value is empty: its nodes lack the label of the level,
+            so it is no domain that anybody may ask for, but counts in those above it.
         nodes: (N,) node names in tree order: by path, then name.
         node_start: (leaves + 1,) nodes of the k-th leaf; one each when there is a host level.
     """
@@ -78,6 +81,7 @@ class DomainTree:
                 level_start=level_start,
                 parent=_global_parents(parents, level_start),
                 child_start=_child_starts(parents, level_start),
+                named=np.array([path[-1] != "" for paths in at_level for path in paths], np.uint8),
             ),
             nodes=tuple(name for _, name in ordered),
             node_start=np.array([*node_start, len(ordered)], dtype=np.int32),

@@ -4,11 +4,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from stowplan.api.models import core
+from stowplan.placement.assignment import Assignment
 from stowplan.placement.filters import Filters, Requirement
-from stowplan.placement.podset import NoFit, PodSet, exclusions, fit
+from stowplan.placement.places import assignment_of, leaf_of
+from stowplan.placement.plan import NoFit, Profile
+from stowplan.placement.podset import PodSet, fit
 from stowplan.placement.records import Amounts, NodeRecord, PodRecord
+from stowplan.placement.replace import allowed_region, replace_lost, waits_for_its_owner
 from stowplan.placement.request import Layer, TopologyRequest
+from stowplan.placement.resize import Resized, resize
+from stowplan.placement.rules import KUEUE, Rules
 from stowplan.placement.shapes import Shapes
+from stowplan.placement.shortage import exclusions
 from stowplan.placement.state import ClusterState
 from stowplan.topology import capacity
 from stowplan.topology.levels import HOSTNAME, Levels
@@ -18,11 +25,16 @@ Json = dict[str, Any]
 
 def check(case: Json) -> None:
     """Place the podsets one after another and compare each answer that the case states."""
-    cluster = _cluster(case)
+    compare(case, KUEUE)
+
+
+def compare(case: Json, rules: Rules) -> None:
+    """Do so by rules that need not be those of the cases."""
+    cluster = _cluster(case, rules)
     shapes = Shapes()
     want = {entry["name"]: entry for entry in case["expect"]["podsets"]}
     for podsets in _in_groups(case["podsets"]):
-        got = _place(case, cluster, shapes, podsets)
+        got = _place(case, cluster, shapes, podsets, rules)
         for name, answer in got.items():
             expected = want.get(name, {})
             if "assignment" in expected:
@@ -33,8 +45,9 @@ def check(case: Json) -> None:
             return  # the first failure is the workload's
 
 
-def _cluster(case: Json) -> ClusterState:
-    cluster = ClusterState(Levels(tuple(case["levels"])), count_topology_pods=False)
+def _cluster(case: Json, rules: Rules) -> ClusterState:
+    levels = Levels(tuple(case["levels"]))
+    cluster = ClusterState(levels, count_topology_pods=False, rules=rules)
     flavor = case.get("flavor", {}).get("node_labels", {})
     for node in case["nodes"]:
         if flavor.items() <= node["labels"].items():
@@ -115,8 +128,11 @@ def _in_groups(podsets: list[Json]) -> Iterator[list[Json]]:
             yield [other for other in podsets if other.get("group") == group]
 
 
-def _place(case: Json, cluster: ClusterState, shapes: Shapes, podsets: list[Json]) -> Json:
+def _place(
+    case: Json, cluster: ClusterState, shapes: Shapes, podsets: list[Json], rules: Rules
+) -> Json:
     """Place one podset, or a leader with its workers, and take the room."""
+    settings = case.get("settings", {})
     workers = podsets[0]
     leader = None
     if len(podsets) == 2:
@@ -132,18 +148,71 @@ def _place(case: Json, cluster: ClusterState, shapes: Shapes, podsets: list[Json
         preferred=_preferred(case, workers),
         leader=(_amounts(leader["per_pod"]), _filters(case, leader)) if leader else None,
     )
-    answer = fit(view, shapes, podset, case.get("settings", {}).get("profile", "mixed"))
+    mode: Profile = settings.get("profile", "mixed")
+    profile: Profile = "balanced" if settings.get("balanced") else mode
+    if case["kind"] == "replacement":
+        return {podset.name: _replaced(case, cluster, shapes, podset, profile, rules)}
+    if "previous" in workers:
+        return _resized(cluster, shapes, podset, workers, leader, profile, rules)
+    answer = fit(view, shapes, podset, profile, rules=rules)
     if isinstance(answer, NoFit):
         failure = {"failure": _failure(case, cluster, podset, answer)}
         return {p["name"]: failure for p in podsets}
     for leaf, count in answer.leaves:
         node = view.tree.nodes[view.tree.node_start[leaf]]
         cluster.take(node, tuple((name, n * count) for name, n in podset.amounts))
-    got = {workers["name"]: {"assignment": _assignment(cluster, answer.leaves)}}
+    got = {workers["name"]: {"assignment": _written(assignment_of(view, answer.leaves))}}
     if leader is not None and podset.leader is not None:
         assert answer.leader is not None
         cluster.take(view.tree.nodes[view.tree.node_start[answer.leader]], podset.leader[0])
-        got[leader["name"]] = {"assignment": _assignment(cluster, ((answer.leader, 1),))}
+        got[leader["name"]] = {"assignment": _written(assignment_of(view, [(answer.leader, 1)]))}
+    return got
+
+
+def _replaced(
+    case: Json,
+    cluster: ClusterState,
+    shapes: Shapes,
+    podset: PodSet,
+    profile: Profile,
+    rules: Rules,
+) -> Json:
+    """Replace the pods that were on lost nodes."""
+    workload = case["workload"]
+    before = _read(workload["assignments"][podset.name])
+    keep = case.get("settings", {}).get("keep_single_pod_owner", True)
+    kinds = [owner["kind"] for owner in workload["owners"]]
+    if keep and waits_for_its_owner(kinds, workload.get("pod_group", False)):
+        return {"assignment": _written(before)}
+    lost = workload["unhealthy_nodes"]
+    answer = replace_lost(cluster, shapes, podset, before, lost, profile, rules)
+    if isinstance(answer, Assignment):
+        return {"assignment": _written(answer)}
+    view = cluster.view()
+    kept = [(path, n) for path, n in before.domains if path[-1] not in lost]
+    places = [(at, n) for path, n in kept if (at := leaf_of(view, path)) is not None]
+    missing = before.count - sum(n for _, n in kept)
+    within, _ = allowed_region(view, podset.request, places, missing)
+    return {"failure": _failure(case, cluster, podset, answer, within)}
+
+
+def _resized(
+    cluster: ClusterState,
+    shapes: Shapes,
+    podset: PodSet,
+    workers: Json,
+    leader: Json | None,
+    profile: Profile,
+    rules: Rules,
+) -> Json:
+    """Grow or shrink what was placed before."""
+    led = _read(leader["previous"]) if leader and "previous" in leader else None
+    previous = Resized(_read(workers["previous"]), led)
+    answer = resize(cluster, shapes, podset, previous, profile, rules)
+    assert isinstance(answer, Resized)
+    got = {podset.name: {"assignment": _written(answer.workers)}}
+    if leader is not None and answer.leader is not None:
+        got[leader["name"]] = {"assignment": _written(answer.leader)}
     return got
 
 
@@ -199,20 +268,22 @@ def _request(topology: Json) -> TopologyRequest:
     )
 
 
-def _assignment(cluster: ClusterState, leaves: tuple[tuple[int, int], ...]) -> Json:
-    tree = cluster.view().tree
-    host = tree.levels.has_host
-    paths = [(tree.paths[tree.first_leaf + leaf], count) for leaf, count in leaves]
+def _read(assignment: Json) -> Assignment:
+    domains = ((tuple(d["values"]), d["count"]) for d in assignment["domains"])
+    return Assignment(tuple(assignment["levels"]), tuple(domains))
+
+
+def _written(assignment: Assignment) -> Json:
     return {
-        "levels": list(tree.levels.keys[-1:] if host else tree.levels.keys),
-        "domains": [
-            {"values": list(path[-1:] if host else path), "count": count} for path, count in paths
-        ],
+        "levels": list(assignment.levels),
+        "domains": [{"values": list(path), "count": n} for path, n in assignment.domains],
     }
 
 
-def _failure(case: Json, cluster: ClusterState, podset: PodSet, answer: NoFit) -> Json:
-    considered, excluded = exclusions(cluster.view(), podset)
+def _failure(
+    case: Json, cluster: ClusterState, podset: PodSet, answer: NoFit, within: int | None = None
+) -> Json:
+    considered, excluded = exclusions(cluster.view(), podset, within)
     entries = []
     for (by, what), count in excluded.items():
         entry: Json = {"count": count, "by": by}

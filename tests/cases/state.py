@@ -5,6 +5,7 @@ from typing import Any
 
 from stowplan.api.models import core
 from stowplan.placement.records import NodeRecord, PodRecord, node_changes
+from stowplan.placement.rules import KUEUE
 from stowplan.placement.state import ClusterState, room_changes
 from stowplan.topology import capacity
 from stowplan.topology.levels import Levels
@@ -25,7 +26,7 @@ def _usable_nodes(case: Json) -> None:
 
 
 def _match_nodes(case: Json) -> None:
-    state = ClusterState(Levels(tuple(case["levels"])))
+    state = ClusterState(Levels(tuple(case["levels"])), rules=KUEUE)
     for node in case["nodes"]:
         if case["node_labels"].items() <= node["labels"].items():
             state.set_node(_node(node))

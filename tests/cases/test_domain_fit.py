@@ -31,6 +31,8 @@ ANSWERS: dict[str, Callable[[Case], None]] = {
     "affinity": placement.check,
     "podsets": placement.check,
     "shared-nodes": placement.check,
+    "elastic": placement.check,
+    "replacement": placement.check,
     "domain-order": order.check,
     "cluster-state": state.check,
     "annotations": reading.check,
@@ -40,10 +42,8 @@ NOT_BUILT_YET = (
     "assignment",
     "balanced",
     "balanced-part",
-    "elastic",
     "encoding",
     "node-health",
-    "replacement",
     "ungate",
 )
 

@@ -120,11 +120,21 @@ class NodeSelector(Wire):
     node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
+class PreferredTerm(Wire):
+    """A term that adds its weight to the nodes that it matches."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm | None = None
+
+
 class NodeAffinity(Wire):
-    """The part of node affinity that is required."""
+    """Which nodes a pod must have, and which it would rather have."""
 
     required: NodeSelector | None = Field(
         default=None, alias="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: list[PreferredTerm] | None = Field(
+        default=None, alias="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
@@ -197,6 +207,7 @@ class PodHead(Wire):
 class PodTemplate(Wire):
     """What pods are made from."""
 
+    metadata: Metadata | None = None
     spec: PodSpec | None = None
 
 

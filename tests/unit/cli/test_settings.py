@@ -32,6 +32,8 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "reload_seconds": 2.0,
         "levels": (),
         "packing": "mixed",
+        "rules": "stowplan",
+        "node_affinity": "ignore",
         "reservation_seconds": 60.0,
         "reservation_with_claims_seconds": 660.0,
         "exclude_seconds": 600.0,
@@ -86,7 +88,7 @@ def test_a_value_is_read_from_text_or_from_its_own_type(key: str, value: Any, wa
         pytest.param("from_file", [""], id="an empty path"),
         pytest.param("tls_key", "", id="an empty file name"),
         pytest.param("log_level", "loud", id="an unknown level"),
-        pytest.param("packing", "balanced", id="a packing of a later version"),
+        pytest.param("packing", "even", id="an unknown packing"),
         pytest.param("colour", "red", id="an unknown key"),
     ],
 )

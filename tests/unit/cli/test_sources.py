@@ -108,7 +108,7 @@ def test_all_that_is_wrong_in_all_sources_is_said_at_once_in_the_words_of_its_au
         "STOWPLAN_LEVEL: must be a known variable; did you mean STOWPLAN_LEVELS?",
         "stowplan.yaml: reload_seconds: must be a valid number, unable to parse string as a number "
         "(got 'soon'); write a value such as 2.0",
-        "STOWPLAN_PACKING: must be 'mixed' or 'best-fit' (got 'tight'); "
+        "STOWPLAN_PACKING: must be 'mixed', 'best-fit' or 'balanced' (got 'tight'); "
         "write a value such as mixed",
         "--drain-seconds: must be greater than or equal to 0 (got '-1'); write a value such as 5.0",
         "--levels[2]: must be a label key: a name of 1 to 63 letters, digits, '-', '_' or '.' "

@@ -163,7 +163,7 @@ async def test_pods_of_one_gang_that_ask_for_different_things_are_refused(
         pytest.param({"stowplan.dev/required-topology": ""}, "must be a label key", id="no level"),
         pytest.param({"stowplan.dev/required-topology": "a b"}, "must be a label key", id="space"),
         pytest.param(
-            {"stowplan.dev/preferred-topology": RACK}, "must not stand beside", id="two modes"
+            {"stowplan.dev/unconstrained-topology": "true"}, "must not stand beside", id="two modes"
         ),
         pytest.param({"stowplan.dev/unconstrained-topology": "yes"}, "must", id="a truth"),
         pytest.param({"stowplan.dev/slices": "rack"}, "must give each layer", id="no size"),
@@ -172,7 +172,9 @@ async def test_pods_of_one_gang_that_ask_for_different_things_are_refused(
         pytest.param({"stowplan.dev/slices": "a=1,b=1,c=1,d=1"}, "1 to 3 layers", id="4 layers"),
         pytest.param({"stowplan.dev/slices": ""}, "must", id="empty slices"),
         pytest.param({"kueue.x-k8s.io/podset-slice-size": "1"}, "must be there", id="size alone"),
-        pytest.param({"stowplan.dev/packing": "loose"}, "must be mixed or best-fit", id="packing"),
+        pytest.param(
+            {"stowplan.dev/packing": "loose"}, "must be mixed, best-fit or balanced", id="packing"
+        ),
         pytest.param(
             {"kueue.x-k8s.io/podset-slice-required-topology-constraints": "[" * 10_000},
             "must be a JSON list",

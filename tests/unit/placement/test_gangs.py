@@ -304,17 +304,18 @@ def test_pods_that_ask_for_different_things_contradict_each_other(other: PodObje
     assert word([gang("train", 2)[0], other]) == "Contradiction"
 
 
-@pytest.mark.parametrize("text", ["balanced", "", "Mixed", "x" * 10_000_000])
-def test_a_packing_that_is_not_built_is_refused(text: str) -> None:
+@pytest.mark.parametrize("text", ["even", "", "Mixed", "x" * 10_000_000])
+def test_a_packing_that_nobody_knows_is_refused(text: str) -> None:
     made = assembled([pod("p").in_gang("g", 1).anywhere().annotated(**{keys.PACKING: text})])
     assert isinstance(made, Reason)
     assert made.word == "RequestInvalid"
     assert len(str(made)) < 300
 
 
-def test_a_required_and_a_preferred_level_beside_each_other_are_refused() -> None:
-    members = [pod("p").in_gang("g", 1).requires("block").prefers("rack")]
-    assert word(members) == "RequestInvalid"
+def test_a_preferred_level_may_stand_beside_a_required_one() -> None:
+    made = assembled([pod("p").in_gang("g", 1).requires("block").prefers("rack")])
+    assert isinstance(made, Gang)
+    assert (made.request.required, made.request.preferred) == (level("block"), level("rack"))
 
 
 def test_a_job_s_slices_are_judged_by_its_whole_and_not_by_what_is_left_of_it() -> None:

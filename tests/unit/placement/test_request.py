@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from stowplan.api.errors import InvalidObjectError
 from stowplan.placement import keys
-from stowplan.placement.request import Layer, TopologyRequest, parse, violations
+from stowplan.placement.request import Layer, Share, TopologyRequest, parse, violations
 from tests.build import pod
 from tests.strategies import EXAMPLES
 
-RACK, HOST = "topology.example.com/rack", "kubernetes.io/hostname"
+BLOCK, RACK = "topology.example.com/block", "topology.example.com/rack"
+HOST = "kubernetes.io/hostname"
 MEGABYTES = "x" * 10_000_000
 
 TWINS = {
@@ -192,7 +193,7 @@ def test_ten_megabytes_are_not_repeated_in_a_message(key: str) -> None:
 
 
 def test_required_beats_preferred_beats_unconstrained() -> None:
-    found = {keys.REQUIRED[0]: "a", keys.PREFERRED[0]: "b", keys.UNCONSTRAINED[0]: "what"}
+    found = {keys.REQUIRED[0]: "a", keys.PREFERRED[1]: "b", keys.UNCONSTRAINED[0]: "what"}
     request = parse(found)
     assert request == TopologyRequest(required="a")
     del found[keys.REQUIRED[0]]
@@ -217,7 +218,56 @@ def test_our_key_and_kueue_s_may_say_the_same_and_nothing_else() -> None:
     ours, theirs = keys.REQUIRED
     assert violations({ours: RACK, theirs: RACK}) == []
     assert len(violations({ours: RACK, theirs: HOST})) == 1
-    assert len(violations({ours: RACK, theirs: RACK, keys.PREFERRED[0]: RACK})) == 1
+    assert len(violations({ours: RACK, theirs: RACK, keys.PREFERRED[1]: RACK})) == 1
+
+
+@pytest.mark.parametrize("required", keys.REQUIRED)
+def test_our_preferred_key_may_stand_beside_a_required_level_and_kueue_s_may_not(
+    required: str,
+) -> None:
+    ours, theirs = keys.PREFERRED
+    assert violations({required: BLOCK, ours: RACK}) == []
+    assert parse({required: BLOCK, ours: RACK}) == TopologyRequest(required=BLOCK, preferred=RACK)
+    assert len(violations({required: BLOCK, theirs: RACK})) == 1
+    assert parse({required: BLOCK, theirs: RACK}) == TopologyRequest(required=BLOCK)
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        pytest.param(f"{RACK}=4", Share(RACK, pods=4), id="pods"),
+        pytest.param(f"{RACK}=50%", Share(RACK, percent=50), id="a percentage"),
+    ],
+)
+def test_a_share_per_domain_is_a_number_of_pods_or_a_percentage(text: str, share: Share) -> None:
+    request = parse({keys.MAX_PER_DOMAIN: text})
+    assert request == TopologyRequest(share=share)
+    assert violations({keys.MAX_PER_DOMAIN: text}) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "4", "=4", f"{RACK}=", f"{RACK}=0", f"{RACK}=0%", f"{RACK}=101%", "a b=3", "r=-1"]
+)
+def test_a_share_that_means_nothing_is_refused(text: str) -> None:
+    assert len(violations({keys.MAX_PER_DOMAIN: text})) == 1
+
+
+@pytest.mark.parametrize(
+    ("share", "of_eight"),
+    [(Share(RACK, pods=3), 3), (Share(RACK, percent=50), 4), (Share(RACK, percent=1), 1)],
+)
+def test_a_share_of_the_pods_is_rounded_down_but_at_least_one(share: Share, of_eight: int) -> None:
+    assert share.of(8) == of_eight
+
+
+def test_the_last_slice_may_be_smaller_where_there_are_slices() -> None:
+    smaller = {keys.OUR_SLICES: f"{RACK}=4", keys.LAST_SLICE: "smaller"}
+    request = parse(smaller)
+    assert request is not None
+    assert request.last_slice == "smaller"
+    assert violations(smaller) == []
+    assert len(violations({keys.LAST_SLICE: "smaller"})) == 1
+    assert len(violations({**smaller, keys.LAST_SLICE: "half"})) == 1
 
 
 def test_a_mistyped_key_of_ours_is_refused_with_the_one_that_was_meant() -> None:

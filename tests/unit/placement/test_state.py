@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.placement.filters import Filters
-from stowplan.placement.podset import Assigned, NoFit, PodSet, fit
+from stowplan.placement.plan import NoFit
+from stowplan.placement.podset import Assigned, PodSet, fit
 from stowplan.placement.records import Amounts, NodeRecord, PodRecord
 from stowplan.placement.request import TopologyRequest
 from stowplan.placement.shapes import Shapes

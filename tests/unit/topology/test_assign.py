@@ -17,7 +17,9 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from stowplan.placement.podset import Assigned, NoFit, Region, fit
+from stowplan.placement.plan import NoFit
+from stowplan.placement.podset import Assigned, Region, fit
+from stowplan.placement.rules import KUEUE
 from stowplan.placement.shapes import Shapes
 from stowplan.placement.state import ClusterState
 from stowplan.topology.levels import HOSTNAME
@@ -38,7 +40,8 @@ def problems(draw: st.DrawFn, /, **kinds: Any) -> tuple[Drawing, Wish]:
 def product(state: ClusterState, shapes: Shapes, drawing: Drawing, wish: Wish) -> Answer:
     """Return what the product answers, in the oracle's words."""
     view = state.view()
-    answer = fit(view, shapes, strategies.podset_of(drawing, wish), wish.profile)
+    podset = strategies.podset_of(drawing, wish)
+    answer = fit(view, shapes, podset, wish.profile, rules=KUEUE)
     tree = view.tree
     if isinstance(answer, Assigned):
         paths = tree.paths[tree.first_leaf :]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stowplan.topology.choose import (
     Order,
-    first_of,
+    first_named,
     heapify,
     keep_roomy,
     one_domain,
@@ -17,6 +17,7 @@ from stowplan.topology.choose import (
     tightest,
 )
 from stowplan.topology.fit import Counts
+from stowplan.topology.tree import Flags
 from tests.oracle import domains as oracle
 from tests.strategies import EXAMPLES
 
@@ -47,6 +48,10 @@ def counts_of(found: list[oracle.Domain]) -> Counts:
     )
 
 
+def all_named(found: list[oracle.Domain]) -> Flags:
+    return np.ones(len(found), dtype=np.uint8)
+
+
 flags = st.booleans()
 
 
@@ -64,7 +69,7 @@ def test_the_heap_hands_out_domains_in_the_total_order(
     want = oracle.ordered(found, with_leader, packing, affinity)
     assert [found[d].values for d in got] == [domain.values for domain in want]
     if found:
-        assert first_of(0, len(found), with_leader, order, counts) == got[0]
+        assert first_named(0, len(found), with_leader, order, counts, all_named(found)) == got[0]
 
 
 @given(many_domains(), flags, flags, flags)
@@ -120,7 +125,8 @@ def test_one_domain_holds_everything_or_none_does(
     if not leaders:  # without a leader both counts are the same
         for domain in found:
             domain.leader, domain.pods_wl, domain.slices_wl = 0, domain.pods, domain.slices
-    got = one_domain(0, len(found), need, leaders, Order(packing, False), counts_of(found))
+    order, counts = Order(packing, False), counts_of(found)
+    got = one_domain(0, len(found), need, leaders, order, counts, all_named(found))
     in_order = oracle.ordered(found, True, packing, False)
     holding = [d for d in in_order if oracle.holds(d, need, leaders, True)]
     if not holding:
