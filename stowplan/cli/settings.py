@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, field_validator
 
 from stowplan.serving.address import Address
-from stowplan.telemetry.logs import Format, Level
+from stowplan.telemetry.log_options import Format, Level
 
 ENVIRONMENT_PREFIX = "STOWPLAN_"
 

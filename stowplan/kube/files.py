@@ -1,33 +1,22 @@
 """Kubernetes objects from files or folders, and from newer versions of them.
 
-A folder is read recursively: ``*.json``, ``*.yaml`` and ``*.yml``, in the order of their names.
-Names that start with a dot are left out: a mounted ConfigMap keeps its bookkeeping under them.
-A version is taken whole or refused whole.
+A version is taken whole or refused whole. What is read, and how, is said in ``reading``.
 """
 
 import asyncio
-import hashlib
-import os
-import stat
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 import structlog
 
-from stowplan.api.errors import InvalidObjectError, Violation
-from stowplan.kube.documents import SUFFIXES, documents
-from stowplan.kube.objects import Collected, Object
+from stowplan.api.errors import InvalidObjectError
+from stowplan.kube.objects import Object
+from stowplan.kube.reading import Signature, parse, read, signature
 
 log = structlog.get_logger()
 
-MOST_BYTES = 1 << 30  # of one file; far more than any cluster prints, far less than memory
-
-_SUFFIXES = " or ".join(SUFFIXES)
-
 OnChange = Callable[[list[Object]], Awaitable[None]]
 OnRefused = Callable[[InvalidObjectError], None]
-Signature = tuple[tuple[str, int, int, int], ...]
 
 
 class FileSource:
@@ -47,9 +36,9 @@ class FileSource:
         Raises:
             InvalidObjectError: when anything cannot be used, with every violation.
         """
-        self._looked_at = _signature(self._paths)
-        version = _read(self._paths)
-        objects = _parse(version)
+        self._looked_at = signature(self._paths)
+        version = read(self._paths)
+        objects = parse(version)
         self._good = version.digest
         return objects
 
@@ -71,7 +60,7 @@ class FileSource:
         read. One that cannot be used, or that ``on_change`` refuses with InvalidObjectError, is
         logged with every violation and given to ``on_refused``; the last good one stays.
         """
-        found = await asyncio.to_thread(_signature, self._paths)
+        found = await asyncio.to_thread(signature, self._paths)
         if found == self._looked_at:
             self._pending = None
         elif found != self._pending:
@@ -82,13 +71,13 @@ class FileSource:
 
     async def _take(self, on_change: OnChange, on_refused: OnRefused | None) -> None:
         try:
-            version = await asyncio.to_thread(_read, self._paths)
+            version = await asyncio.to_thread(read, self._paths)
             if version.digest == self._good:
                 if self._refused:
                     log.info("files are back at the last good version")
                 self._refused = False
                 return
-            objects = await asyncio.to_thread(_parse, version)
+            objects = await asyncio.to_thread(parse, version)
             await on_change(objects)
         except InvalidObjectError as refused:
             reasons = [str(violation) for violation in refused.violations]
@@ -99,120 +88,3 @@ class FileSource:
         else:
             self._good, self._refused = version.digest, False
             log.info("files loaded", objects=len(objects))
-
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    """What stood in the files at one time."""
-
-    contents: list[tuple[str, bytes]]
-    digest: bytes
-    violations: list[Violation]
-
-
-def _read(paths: Iterable[Path]) -> _Version:
-    contents: list[tuple[str, bytes]] = []
-    violations: list[Violation] = []
-    digest = hashlib.blake2b()
-    for found in _files(paths):
-        content = found if isinstance(found, Violation) else _content(found)
-        if isinstance(content, Violation):
-            violations.append(content)
-            continue
-        contents.append((str(found), content))
-        digest.update(hashlib.blake2b(str(found).encode()).digest())
-        digest.update(hashlib.blake2b(content).digest())
-    if violations:
-        digest.update(b"not all could be read")
-    return _Version(contents, digest.digest(), violations)
-
-
-def _parse(version: _Version) -> list[Object]:
-    collected = Collected()
-    collected.violations += version.violations
-    for file, content in version.contents:
-        try:
-            collected.add(file, documents(file, content))
-        except InvalidObjectError as refused:
-            collected.violations += refused.violations
-    if collected.violations:
-        raise InvalidObjectError("the cluster in the files", collected.violations)
-    return collected.objects
-
-
-def _signature(paths: Iterable[Path]) -> Signature:
-    """Return what changes when a file does, without reading any."""
-    return tuple(_stamp(found) for found in _files(paths))
-
-
-def _stamp(found: Path | Violation) -> tuple[str, int, int, int]:
-    if isinstance(found, Violation):
-        return (str(found), 0, 0, 0)
-    try:
-        status = found.stat()
-    except OSError as error:
-        return (f"{found}: {error.strerror}", 0, 0, 0)
-    return (str(found), status.st_mtime_ns, status.st_size, status.st_ino)
-
-
-def _files(paths: Iterable[Path]) -> Iterator[Path | Violation]:
-    """Yield every file once, however many of ``paths`` lead to it."""
-    seen: set[str] = set()
-    for path in paths:
-        for found in _named(path):
-            if isinstance(found, Violation):
-                yield found
-            elif (real := os.path.realpath(found)) not in seen:
-                seen.add(real)
-                yield found
-
-
-def _named(path: Path) -> Iterator[Path | Violation]:
-    if path.is_dir():
-        found = list(_walk(path, set()))
-        if not found:
-            problem = f"must be a folder with a file of {_SUFFIXES} in it"
-            yield Violation(str(path), "required", None, problem, "name the folder of your objects")
-        yield from found
-    elif path.suffix in SUFFIXES or not path.exists():
-        yield path  # whoever reads it says what is wrong with it
-    else:
-        problem = f"must be a folder, or a file whose name ends in {_SUFFIXES}"
-        yield Violation(str(path), "invalid", None, problem, "rename it")
-
-
-def _walk(folder: Path, above: set[str]) -> Iterator[Path | Violation]:
-    """Yield the files below ``folder``; a link that leads back to one of ``above`` is not taken."""
-    real = os.path.realpath(folder)
-    if real in above:
-        return
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        yield _unreadable(folder, error)
-        return
-    for path in entries:
-        if path.name.startswith("."):
-            continue
-        if path.is_dir():
-            yield from _walk(path, above | {real})
-        elif path.suffix in SUFFIXES:
-            yield path
-
-
-def _content(file: Path) -> bytes | Violation:
-    try:
-        status = file.stat()
-        if not stat.S_ISREG(status.st_mode):
-            return Violation(str(file), "invalid", None, "must be a regular file", "copy it to one")
-        if status.st_size > MOST_BYTES:
-            problem = f"must not be larger than {MOST_BYTES} bytes"
-            return Violation(str(file), "invalid", status.st_size, problem, "split it")
-        return file.read_bytes()
-    except OSError as error:
-        return _unreadable(file, error)
-
-
-def _unreadable(path: Path, error: OSError) -> Violation:
-    problem = f"must be a file or folder that we can read: {error.strerror}"
-    return Violation(str(path), "required", None, problem, "check the path and its mode")

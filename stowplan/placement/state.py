@@ -331,7 +331,9 @@ class ClusterState:
             usable=np.zeros(tree.leaf_count, dtype=np.uint8),
             class_of=np.zeros(tree.leaf_count, dtype=np.int32),
         )
-        classes = _classes(self.nodes[name] for name in tree.nodes)
+        classes, class_of_node = _classes(self.nodes[name] for name in tree.nodes)
+        if self.levels.has_host:  # node filters act only where a leaf is a node (section 1)
+            leaves.class_of[:] = class_of_node
         taint_sets = {taints: i for i, taints in enumerate({c.taints: 0 for c in classes})}
         changed = np.zeros(RING, dtype=np.int32)
         unit_at = Slicing.none(self.levels.depth).unit_at
@@ -354,14 +356,29 @@ class ClusterState:
             work=work,
             fixed=(*tree.arrays, *leaves, changed, unit_at, *work),
         )
-        numbers = {_class_key(c.labels, c.taints): i for i, c in enumerate(view.classes)}
+        self._fill(view)
+        return view
+
+    def _fill(self, view: View) -> None:
+        """Write the room of all leaves: what ``_refresh`` does for one, much faster for all."""
+        total = [[0] * view.tree.leaf_count for _ in view.resources]
+        free = [[0] * view.tree.leaf_count for _ in view.resources]
         for name, leaf in view.leaf_of.items():
             node = self.nodes[name]
-            if self.levels.has_host:  # node filters act only where a leaf is a node (section 1)
-                view.leaves.class_of[leaf] = numbers[_class_key(node.labels, node.taints)]
-        for leaf in range(tree.leaf_count):
-            self._refresh(view, leaf)
-        return view
+            if not node.usable:
+                continue
+            view.leaves.usable[leaf] = 1
+            used = self._used.get(name, {})
+            for resource, amount in node.allocatable:
+                row = view.rows[resource]
+                total[row][leaf] += amount
+                free[row][leaf] += amount
+            for resource, amount in used.items():
+                if (found := view.rows.get(resource)) is not None:
+                    free[found][leaf] -= amount
+        if view.resources:
+            view.total[:-1] = np.minimum(np.array(total, dtype=np.float64), _LIMIT)
+            view.leaves.free[:-1] = np.clip(np.array(free, dtype=np.float64), -_LIMIT, _LIMIT)
 
 
 def _seat(pod: PodRecord) -> tuple[str, Amounts, bool] | None:
@@ -383,9 +400,17 @@ def _class_key(labels: Mapping[str, str], taints: tuple[Taint, ...]) -> _ClassKe
     return frozenset(item for item in labels.items() if item[0] != HOSTNAME), taints
 
 
-def _classes(nodes: Iterable[NodeRecord]) -> list[NodeClass]:
-    distinct = {_class_key(node.labels, node.taints): node for node in nodes}
-    return [NodeClass(node.labels, node.taints) for node in distinct.values()]
+def _classes(nodes: Iterable[NodeRecord]) -> tuple[list[NodeClass], list[int]]:
+    """Return the different classes, and the number of each node's."""
+    classes: list[NodeClass] = []
+    numbers: dict[_ClassKey, int] = {}
+    of_node: list[int] = []
+    for node in nodes:
+        number = numbers.setdefault(_class_key(node.labels, node.taints), len(classes))
+        if number == len(classes):
+            classes.append(NodeClass(node.labels, node.taints))
+        of_node.append(number)
+    return classes, of_node
 
 
 def _class_number(classes: list[NodeClass], node: NodeRecord) -> int | None:

@@ -6,16 +6,12 @@ through ``logging`` leaves in the same form.
 
 import logging
 import sys
-from typing import Literal, TextIO, get_args
+from typing import TextIO
 
 import structlog
 from structlog.typing import Processor
 
-Format = Literal["console", "json"]
-Level = Literal["debug", "info", "warning", "error"]
-
-FORMATS: tuple[Format, ...] = get_args(Format)
-LEVELS: tuple[Level, ...] = get_args(Level)
+from stowplan.telemetry.log_options import Format, Level
 
 
 def configure(format: Format, level: Level, stream: TextIO | None = None) -> None:

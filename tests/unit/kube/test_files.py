@@ -11,8 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from stowplan.api.errors import InvalidObjectError, Violation
-from stowplan.kube.files import MOST_BYTES, FileSource
+from stowplan.kube.files import FileSource
 from stowplan.kube.objects import Object
+from stowplan.kube.reading import MOST_BYTES
 
 DEADLINE_SECONDS = 10
 INTERVAL_SECONDS = 0.01

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from stowplan.telemetry import logs
+from stowplan.telemetry import log_options, logs
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def test_logs_go_to_stderr_unless_told_otherwise(capsys: pytest.CaptureFixture[s
         pytest.param("error", ["e"], id="error shows only what someone must act on"),
     ],
 )
-def test_a_level_hides_what_is_below_it(level: logs.Level, want_events: list[str]) -> None:
+def test_a_level_hides_what_is_below_it(level: log_options.Level, want_events: list[str]) -> None:
     out = io.StringIO()
     logs.configure("json", level, out)
     log = structlog.get_logger()
@@ -94,8 +94,8 @@ def test_what_libraries_log_leaves_in_the_same_form() -> None:
     assert written["logger"] == "aiohttp.server"
 
 
-@pytest.mark.parametrize("form", logs.FORMATS)
-def test_a_traceback_never_shows_the_values_of_variables(form: logs.Format) -> None:
+@pytest.mark.parametrize("form", log_options.FORMATS)
+def test_a_traceback_never_shows_the_values_of_variables(form: log_options.Format) -> None:
     out = io.StringIO()
     logs.configure(form, "info", out)
     password = "hunter2 ".strip()
