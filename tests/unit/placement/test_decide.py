@@ -671,3 +671,28 @@ def test_a_list_looks_sampled_at_the_share_that_kube_scheduler_stops_at(
     offered: int, nodes: int, want: bool
 ) -> None:
     assert looks_sampled(offered, nodes) is want
+
+
+# --- Roles with domains of their own -------------------------------------------------------------
+
+
+def prefill_and_decode() -> list[PodObject]:
+    """Two podsets of one gang, each in one rack of its own."""
+    return [
+        pod(f"{role}-{i}").in_gang("serve", 4).of_role(role).in_group(role).requires("rack").gpus(8)
+        for role in ("prefill", "decode")
+        for i in range(2)
+    ]
+
+
+def test_a_pod_that_replaces_one_of_a_role_joins_the_domain_of_its_role() -> None:
+    members = prefill_and_decode()
+    on = live(*members)
+    nodes = {m["metadata"]["name"]: placed(on, m) for m in members}
+    assert nodes == {"decode-0": "r1a", "decode-1": "r1b", "prefill-0": "r2a", "prefill-1": "r2b"}
+    for member in members:
+        bind(on, member, nodes[member["metadata"]["name"]])
+    for role, gone, racks in (("decode", "decode-0", "r1"), ("prefill", "prefill-1", "r2")):
+        on.remove_pod(f"default/{gone}")
+        again = pod(f"{role}-9").in_gang("serve", 4).of_role(role).in_group(role)
+        assert placed(on, again.requires("rack").gpus(8))[:2] == racks
