@@ -14,7 +14,8 @@ from stowplan.placement.request import TopologyRequest
 from stowplan.placement.rules import STOWPLAN, Rules
 from stowplan.placement.shapes import Shapes, ask_of
 from stowplan.placement.state import View
-from stowplan.topology.assign import place, place_warm
+from stowplan.topology.assign import descend, place, place_warm
+from stowplan.topology.balanced import even_shares
 from stowplan.topology.choose import FOUND, MOST, Search
 from stowplan.topology.fit import NEVER, Counts, Slicing, allowed_leaves, counts_of
 from stowplan.topology.levels import HOSTNAME
@@ -101,10 +102,10 @@ def fit(
         return plan
     level, slicing = plan.level, plan.slicing
     if plan.share is not None or plan.layers:
-        special = _slicing(view, podset, plan, region, rules)
-        if isinstance(special, NoFit):
-            return special
-        slicing = special
+        found = _slicing(view, podset, plan, region, rules)
+        if isinstance(found, NoFit):
+            return found
+        slicing = found
         if slicing.share_level != NEVER:
             level = min(level, slicing.share_level)
     search = _search(view, podset, plan, level, slicing, region)
@@ -113,7 +114,8 @@ def fit(
     if (left := _left_of_share(view, slicing, region)) < podset.count:
         kind: FailureKind = "partial-fit" if left else "none-fit"
         return NoFit(kind, levels.keys[search.level], left, podset.count, top=search.low)
-    if slicing is plan.slicing and not (plan.layers or podset.leader or podset.preferred):
+    special = plan.layers or podset.leader or podset.preferred or plan.balanced
+    if slicing is plan.slicing and not special:
         shape = shapes.get(podset.amounts, podset.filters, view)
         counts = shape.counts
         used = _place_warm(
@@ -133,11 +135,27 @@ def fit(
         shape.seen = view.head
     else:
         counts = _counts(view, podset, slicing, region)
-        used = place(view.tree.arrays, search, slicing, plan.style, counts, False, view.work)
+        used = _place_evenly(view, plan, search, slicing, counts) if plan.balanced else 0
+        if not used:
+            used = place(view.tree.arrays, search, slicing, plan.style, counts, False, view.work)
     if used == 0 and (view.work.report[0] != FOUND or not view.leaves.usable.any()):
         usable = _usable(view, region)
         return _shortage(view, podset, plan, slicing, counts, usable, not rules.leader_unnamed)
     return _assigned(view, podset, used)
+
+
+def _place_evenly(view: View, plan: Plan, search: Search, slicing: Slicing, counts: Counts) -> int:
+    """Place in even shares and return how many leaves got pods; 0: there is no balanced answer."""
+    work, arrays = view.work, view.tree.arrays
+    shares = even_shares(arrays, search, slicing, plan.style.use_affinity, counts)
+    if shares is None:
+        return 0
+    used = shares.domains.size
+    work.chosen[:used] = shares.domains
+    work.given[shares.domains] = shares.slices
+    apart = slicing._replace(share_level=shares.level)  # each domain keeps what it was given
+    work.report[0] = FOUND
+    return descend(arrays, shares.level, used, shares.host, search, apart, plan.style, counts, work)
 
 
 def _assigned(view: View, podset: PodSet, used: int) -> Assigned:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from stowplan.topology.assign import Workspace, place, place_warm
+from stowplan.topology.balanced import even_shares
 from stowplan.topology.choose import Search, Style
 from stowplan.topology.fit import Ask, Leaves, Slicing, catch_up, counts_of, pods_per_domain
 from stowplan.topology.levels import Levels
@@ -37,3 +38,4 @@ def run() -> None:
     catch_up(tree.arrays, leaves, ask, changed, 0, 1, pods)  # also called by itself
     counts = counts_of(tree, leaves, ask, ask, None, none)
     place(tree.arrays, search, none, style, counts, False, work)
+    even_shares(tree.arrays, search, none, False, counts)
