@@ -5,21 +5,25 @@ A drawn cluster is neutral data: ``state_of`` turns it into the live state that 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hypothesis import strategies as st
 
 from stowplan.placement.filters import Filters, Requirement, Taint, Toleration
 from stowplan.placement.plan import Profile
-from stowplan.placement.podset import PodSet
+from stowplan.placement.podset import Assigned, PodSet
 from stowplan.placement.records import Amounts, NodeRecord
-from stowplan.placement.request import Layer, TopologyRequest
-from stowplan.placement.state import ClusterState
+from stowplan.placement.request import Layer, Share, TopologyRequest
+from stowplan.placement.rules import KUEUE, STOWPLAN, Rules
+from stowplan.placement.state import ClusterState, View
 from stowplan.topology import capacity
 from stowplan.topology.levels import HOSTNAME, Levels
+from tests.oracle import asking
 from tests.oracle import fit as oracle
-from tests.oracle.domains import MODES
+from tests.oracle.asking import MODES, PACKING_MODES
+from tests.oracle.roles import Role
 
 EXAMPLES = int(os.environ.get("STOWPLAN_EXAMPLES", "60"))
 
@@ -45,6 +49,8 @@ class Drawn:
     usable: bool = True
     pool: str = "x"
     tainted: bool = False
+    lacks: tuple[int, ...] = ()  # levels whose label it has not
+    blank: tuple[int, ...] = ()  # levels whose label is empty
 
 
 @dataclass(frozen=True)
@@ -59,8 +65,19 @@ class Drawing:
         return self.keys[-1] == HOSTNAME
 
     def path(self, node: Drawn) -> tuple[str, ...]:
-        """Return a node's value per level."""
-        return (*node.values, node.name) if self.has_host else node.values
+        """Return a node's value per level; "" from the first level on whose label it lacks."""
+        full = (*node.values, node.name) if self.has_host else node.values
+        known = next((i for i in range(len(full)) if i in (*node.lacks, *node.blank)), len(full))
+        path = (*full[:known], *("" for _ in full[known:]))
+        # The host is always known, by the node's name.
+        return (*path[:-1], node.name) if self.has_host else path
+
+    def in_tree(self, node: Drawn, rules: Rules) -> bool:
+        """Whether the node serves the topology at all, as far as its labels go."""
+        if rules.all_labels_needed:
+            return not node.lacks
+        coarsest_is_host = self.has_host and len(self.keys) == 1
+        return coarsest_is_host or 0 not in (*node.lacks, *node.blank)
 
 
 @dataclass(frozen=True)
@@ -77,35 +94,41 @@ class Wish:
     weights: tuple[tuple[int, str], ...] = ()  # preferred affinity: weight and pool
     pool: str | None = None  # node selector
     tolerates: bool = False
+    within: int | None = None  # beside mode "preferred": the level that is required
+    last_smaller: bool = False
+    share: tuple[int, int | None, int | None] | None = None  # level, pods, percent; one of both
+    group: str | None = None
 
 
 # --- Strategies ----------------------------------------------------------------------------------
 
 
 @st.composite
-def drawings(draw: st.DrawFn, max_nodes: int = 8, host: bool | None = None) -> Drawing:
-    """Draw a cluster of 1 to 4 levels, with or without a host level."""
+def drawings(
+    draw: st.DrawFn, max_nodes: int = 8, host: bool | None = None, ample: bool = False
+) -> Drawing:
+    """Draw a cluster of 1 to 4 levels, with or without a host level; ample ones have room."""
     with_host = draw(st.booleans()) if host is None else host
     depth = draw(st.integers(1, 4))
     keys = KEYS[4 - depth :] if with_host else KEYS[:depth][:3]
     above = len(keys) - with_host
     names = draw(st.lists(st.sampled_from(NAMES), max_size=max_nodes, min_size=1, unique=True))
-    roomy = draw(st.booleans())
-    return Drawing(keys, tuple(draw(_nodes(name, above, roomy)) for name in names))
+    roomy = ample or draw(st.booleans())
+    return Drawing(keys, tuple(draw(_nodes(name, above, roomy, ample)) for name in names))
 
 
 @st.composite
-def _nodes(draw: st.DrawFn, name: str, above: int, roomy: bool) -> Drawn:
-    amounts = st.integers(0, 40 if roomy else 9)
+def _nodes(draw: st.DrawFn, name: str, above: int, roomy: bool, ample: bool) -> Drawn:
+    amounts = st.integers(6 if ample else 0, 40 if roomy else 9)
     offers = {
         resource: draw(amounts)
         for resource in RESOURCES
         if resource == "cpu" or draw(st.integers(0, 9))
     }
     if draw(st.integers(0, 9)):
-        offers["pods"] = draw(st.sampled_from((1, 3, 6, 110)))
+        offers["pods"] = draw(st.sampled_from((3, 6, 12, 110) if ample else (1, 3, 6, 110)))
     used = {}
-    if draw(st.integers(0, 3)) == 0:  # sometimes more than there is
+    if draw(st.integers(0, 9 if ample else 3)) == 0:  # sometimes more than there is
         used = {resource: draw(st.integers(0, 12)) for resource in ("cpu", "pods")}
     return Drawn(
         name=name,
@@ -127,6 +150,7 @@ def wishes(
     leader: bool | None = None,
     slices: bool | None = None,
     affinity: bool | None = None,
+    most: int = 40,
 ) -> Wish:
     """Draw a request against ``depth`` levels; None lets a feature come or stay away."""
     sliced = draw(st.booleans()) if slices is None else slices
@@ -140,7 +164,7 @@ def wishes(
     return Wish(
         mode=mode,
         level=draw(_levels(depth)),
-        count=draw(st.integers(0, 40) if draw(st.booleans()) else st.integers(1, 8)),
+        count=draw(st.integers(0, most) if draw(st.booleans()) else st.integers(1, 8)),
         per_pod=draw(_per_pod()),
         slices=draw(_slices(depth)) if sliced else (),
         profile=draw(st.sampled_from(("mixed", "best-fit"))),
@@ -182,6 +206,211 @@ def _slices(draw: st.DrawFn, depth: int) -> tuple[tuple[int, int], ...]:
     return tuple(layers)
 
 
+@dataclass(frozen=True)
+class Problem:
+    """A cluster, a request for it, and the rules to place by."""
+
+    rules: Rules
+    drawing: Drawing
+    wish: Wish
+
+
+@st.composite
+def problems_of_ours(
+    draw: st.DrawFn,
+    /,
+    max_nodes: int = 12,
+    host: bool | None = None,
+    ample: bool = False,
+    **kinds: Any,
+) -> Problem:
+    """Draw a request with our added rules, for a cluster whose nodes may lack labels."""
+    rules = draw(all_rules())
+    # With our rules the host is always a level.
+    drawing = draw(drawings(max_nodes, host if rules.all_labels_needed else True, ample))
+    if not rules.all_labels_needed or draw(st.integers(0, 3)) == 0:
+        drawing = draw(_with_labels_missing(drawing, blank=not rules.all_labels_needed))
+    wish = draw(wishes(len(drawing.keys), **kinds))
+    return Problem(rules, drawing, draw(ours(wish, len(drawing.keys), rules)))
+
+
+def all_rules() -> st.SearchStrategy[Rules]:
+    """Draw ours mostly, else Kueue's or any mixture of both."""
+    mixed = st.builds(
+        Rules,
+        rest_is_dropped=st.booleans(),
+        small_hosts_first=st.booleans(),
+        unconstrained_scatters=st.booleans(),
+        leader_unnamed=st.booleans(),
+    )
+    return st.one_of(st.just(STOWPLAN), st.just(STOWPLAN), st.just(KUEUE), mixed)
+
+
+@st.composite
+def _with_labels_missing(draw: st.DrawFn, drawing: Drawing, blank: bool) -> Drawing:
+    """Take labels off some nodes; or empty them, which counts as lacking with our rules only."""
+    nodes = list(drawing.nodes)
+    levels = st.sets(st.integers(0, len(drawing.keys) - 1), max_size=2)
+    for at, node in enumerate(nodes):
+        if draw(st.integers(0, 3)) == 0:
+            lacks = draw(levels)
+            above = len(drawing.keys) - drawing.has_host
+            emptied = {lv for lv in draw(levels) if lv < above} - lacks if blank else set()
+            nodes[at] = replace(node, lacks=tuple(sorted(lacks)), blank=tuple(sorted(emptied)))
+    return replace(drawing, nodes=tuple(nodes))
+
+
+@st.composite
+def ours(draw: st.DrawFn, wish: Wish, depth: int, rules: Rules) -> Wish:
+    """Add what goes beyond Kueue to a request; most of what is drawn is not refused."""
+    if wish.mode == "preferred" and draw(st.booleans()):
+        within = draw(st.integers(0, max(wish.level - 1, 0)))
+        wish = replace(wish, within=draw(st.sampled_from((within, within, within, wish.level, -1))))
+    if wish.slices and wish.leader is None and draw(st.booleans()):
+        wish = replace(wish, last_smaller=True)
+    if wish.slices and (wish.last_smaller or not rules.rest_is_dropped) and draw(st.integers(0, 7)):
+        unit = wish.slices[-1 if wish.last_smaller else 0][1]
+        wish = replace(wish, count=wish.count - wish.count % unit)
+    if draw(st.integers(0, 2)) == 0:
+        level = draw(_levels(depth))
+        pods, percent = draw(st.integers(1, 12)), draw(st.integers(1, 100))
+        share = (level, pods, None) if draw(st.booleans()) else (level, None, percent)
+        wish = replace(wish, share=share)
+    return wish
+
+
+def mended(wish: Wish, depth: int, rules: Rules) -> Wish:
+    """Return the request with everything mended for which it would be refused."""
+    request = request_of(wish, rules)
+    while (refusal := asking.refusal_of(request, depth)) is not None:
+        match refusal.kind:
+            case "level-unknown" if wish.share is not None and wish.share[0] < 0:
+                wish = replace(wish, share=None)
+            case "level-unknown" | "preferred-not-finer":
+                wish = replace(wish, level=max(wish.level, 0), within=None)
+            case "share-not-finer":
+                wish = replace(wish, share=None)
+            case "slices-leave-a-rest":
+                unit = wish.slices[min(len(wish.slices) - 1, wish.last_smaller)][1]
+                more = wish.slices[0][1] if len(wish.slices) == 1 else unit
+                wish = replace(wish, count=wish.count + more - wish.count % more)
+            case _:
+                wish = replace(wish, slices=(), last_smaller=False)
+        request = request_of(wish, rules)
+    return wish
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A gang of which some pods run; the wish's count is that of all its pods.
+
+    The cluster has what the kept pods use taken off.
+    """
+
+    problem: Problem
+    kept: tuple[tuple[str, int], ...]  # node, pods
+    sane: bool = False  # the kept pods are what is left of an answer
+
+    @property
+    def missing(self) -> int:
+        return self.problem.wish.count - sum(pods for _, pods in self.kept)
+
+
+@st.composite
+def partials(draw: st.DrawFn, /, **kinds: Any) -> Partial:
+    """Draw a gang that has lost pods, has grown, or runs wherever it was bound."""
+    problem = draw(problems_of_ours(8, host=True, ample=True, leader=False, most=16, **kinds))
+    rules, drawing = problem.rules, problem.drawing
+    wish = mended(problem.wish, len(drawing.keys), rules)
+    there = [n for n in drawing.nodes if n.usable and drawing.in_tree(n, rules)]
+    whole = oracle.place(
+        leaves_of(drawing, wish, rules), len(drawing.keys), request_of(wish, rules)
+    )
+    size = wish.slices[0][1] if wish.slices else 1
+    growth = draw(st.sampled_from((0, 0, 0, size, 2 * size, 1)))
+    sane = isinstance(whole, oracle.Placed) and draw(st.integers(0, 7)) > 0
+    if isinstance(whole, oracle.Placed) and sane:
+        kept = {path[-1]: pods for path, pods in whole.workers.items()}
+        losing = st.sets(st.sampled_from(sorted(kept) or [""]), min_size=growth == 0, max_size=2)
+        lost = draw(losing) if kept else set()
+        for name in lost:
+            kept[name] -= draw(st.sampled_from((kept[name], kept[name], 1)))
+        gone = lost if draw(st.booleans()) else set()
+        kept = {name: pods for name, pods in kept.items() if name not in gone}
+        nodes = tuple(replace(n, usable=n.usable and n.name not in gone) for n in drawing.nodes)
+        drawing = replace(drawing, nodes=nodes)
+    else:
+        names = st.sampled_from([node.name for node in there] or [""])
+        kept = draw(st.dictionaries(names, st.integers(1, 3), max_size=3)) if there else {}
+        growth = max(growth, 1)
+    wish = replace(wish, count=max(wish.count, sum(kept.values())) + growth)
+    wish = mended(wish, len(drawing.keys), rules)
+    taken = amounts_of(wish.per_pod)
+    nodes = tuple(
+        _with_use(node, {name: kept.get(node.name, 0) * amount for name, amount in taken})
+        for node in drawing.nodes
+    )
+    problem = Problem(rules, replace(drawing, nodes=nodes), wish)
+    found = tuple(sorted((name, pods) for name, pods in kept.items() if pods))
+    return Partial(problem, found, sane)
+
+
+@dataclass(frozen=True)
+class Gang:
+    """Podsets that are placed together."""
+
+    rules: Rules
+    drawing: Drawing
+    wishes: tuple[Wish, ...]
+
+
+@st.composite
+def gangs(draw: st.DrawFn, /, **kinds: Any) -> Gang:
+    """Draw 1 to 4 podsets that ask for 1 to 3 different things, some in a named group."""
+    kinds = {"leader": False, "most": 16, **kinds}
+    first = draw(problems_of_ours(host=True, ample=True, **kinds))
+    depth = len(first.drawing.keys)
+    others = [draw(wishes(depth, **kinds)) for _ in range(draw(st.integers(0, 2)))]
+    asked = [first.wish, *(draw(ours(wish, depth, first.rules)) for wish in others)]
+    found: list[Wish] = []
+    for i, drawn in enumerate(asked):
+        wish = mended(replace(drawn, profile=first.wish.profile), depth, first.rules)
+        # One of the podsets of a group asks for more than another in every way, or for the same.
+        members = [wish] * draw(st.sampled_from((1, 1, 1, 2, 2, 3)))
+        counts = [draw(st.sampled_from((1, 1, 2, 3, wish.count))) for _ in members]
+        times = [draw(st.integers(1, 2)) for _ in members]
+        named = wish.mode in PACKING_MODES and not wish.slices and draw(st.booleans())
+        for count, by in zip(counts, times, strict=True):
+            per_pod = tuple((name, amount * by) for name, amount in wish.per_pod)
+            group = f"group-{i}" if named and len(members) > 1 else None
+            least = wish.slices[0][1] if wish.slices and first.rules.rest_is_dropped else 0
+            one = replace(wish, count=max(count, least), per_pod=per_pod, group=group)
+            found.append(mended(one, depth, first.rules))
+    order = draw(st.permutations(range(len(found))))
+    return Gang(first.rules, first.drawing, tuple(found[i] for i in order)[:4])
+
+
+def roles_of(gang: Gang) -> list[Role]:
+    """Return the podsets as the oracle reads them."""
+    return [
+        Role(
+            request=request_of(wish, gang.rules),
+            leaves=tuple(leaves_of(gang.drawing, wish, gang.rules)),
+            asks=podset_of(gang.drawing, wish).request,
+            empty={gang.drawing.path(node): dict(node.offers) for node in gang.drawing.nodes},
+            group=wish.group,
+        )
+        for wish in gang.wishes
+    ]
+
+
+def _with_use(node: Drawn, more: Mapping[str, int]) -> Drawn:
+    used = dict(node.used)
+    for name, amount in more.items():
+        used[name] = used.get(name, 0) + amount
+    return replace(node, used=tuple(sorted(used.items())))
+
+
 # --- Into the product ----------------------------------------------------------------------------
 
 
@@ -189,6 +418,9 @@ def record_of(drawing: Drawing, node: Drawn) -> NodeRecord:
     """Return the node as the product keeps it."""
     above = drawing.keys[:-1] if drawing.has_host else drawing.keys
     labels = {POOL: node.pool, HOSTNAME: node.name, **dict(zip(above, node.values, strict=True))}
+    labels |= {drawing.keys[level]: "" for level in node.blank}
+    for level in node.lacks:
+        del labels[drawing.keys[level]]
     return NodeRecord(
         name=node.name,
         labels=labels,
@@ -200,9 +432,9 @@ def record_of(drawing: Drawing, node: Drawn) -> NodeRecord:
     )
 
 
-def state_of(drawing: Drawing) -> ClusterState:
+def state_of(drawing: Drawing, rules: Rules = KUEUE) -> ClusterState:
     """Return the live state of a drawing."""
-    state = ClusterState(Levels(drawing.keys))
+    state = ClusterState(Levels(drawing.keys), rules=rules)
     for node in drawing.nodes:
         state.set_node(record_of(drawing, node))
         state.take(node.name, node.used)
@@ -226,11 +458,15 @@ def podset_of(drawing: Drawing, wish: Wish) -> PodSet:
     """Return a request as the product takes it."""
     keys = (*drawing.keys, UNKNOWN)  # index -1 is the unknown one
     asked = keys[wish.level]
+    within = None if wish.within is None else keys[wish.within]
     request = TopologyRequest(
-        required=asked if wish.mode == "required" else None,
+        required=asked if wish.mode == "required" else within,
         preferred=asked if wish.mode == "preferred" else None,
         unconstrained=True if wish.mode == "unconstrained" else None,
         layers=tuple(Layer(keys[level], size) for level, size in wish.slices),
+        last_slice="smaller" if wish.last_smaller else "whole",
+        share=share_of(drawing, wish),
+        group=wish.group,
     )
     filters = filters_of(wish)
     return PodSet(
@@ -244,10 +480,27 @@ def podset_of(drawing: Drawing, wish: Wish) -> PodSet:
     )
 
 
+def share_of(drawing: Drawing, wish: Wish) -> Share | None:
+    """Return the share per domain as the product takes it."""
+    if wish.share is None:
+        return None
+    level, pods, percent = wish.share
+    return Share((*drawing.keys, UNKNOWN)[level], pods, percent)
+
+
+def placed_of(view: View, answer: Assigned) -> oracle.Placed:
+    """Return an answer of the product in the oracle's words."""
+    paths = view.tree.paths[view.tree.first_leaf :]
+    return oracle.Placed(
+        workers={paths[leaf]: pods for leaf, pods in answer.leaves},
+        leader=None if answer.leader is None else paths[answer.leader],
+    )
+
+
 # --- Into the oracle -----------------------------------------------------------------------------
 
 
-def leaves_of(drawing: Drawing, wish: Wish) -> list[oracle.Leaf]:
+def leaves_of(drawing: Drawing, wish: Wish, rules: Rules = KUEUE) -> list[oracle.Leaf]:
     """Return the usable nodes as the oracle reads them.
 
     Filters act on hosts only (section 1). Whether preferred affinity does too is not said, and no
@@ -263,7 +516,7 @@ def leaves_of(drawing: Drawing, wish: Wish) -> list[oracle.Leaf]:
             ),
         )
         for node in drawing.nodes
-        if node.usable
+        if node.usable and drawing.in_tree(node, rules)
     ]
 
 
@@ -280,7 +533,7 @@ def lets_in(node: Drawn, wish: Wish) -> bool:
     return (wish.tolerates or not node.tainted) and wish.pool in (None, node.pool)
 
 
-def request_of(wish: Wish) -> oracle.Request:
+def request_of(wish: Wish, rules: Rules = KUEUE) -> oracle.Request:
     """Return a request as the oracle takes it."""
     return oracle.Request(
         mode=wish.mode,
@@ -291,7 +544,25 @@ def request_of(wish: Wish) -> oracle.Request:
         profile=wish.profile,
         leader_per_pod=None if wish.leader is None else {**dict(wish.leader), "pods": 1},
         use_affinity=bool(wish.weights),
+        within=wish.within,
+        last_smaller=wish.last_smaller,
+        share=most_of(wish),
+        rest_is_dropped=rules.rest_is_dropped,
+        small_hosts_first=rules.small_hosts_first,
+        unconstrained_scatters=rules.unconstrained_scatters,
+        leader_unnamed=rules.leader_unnamed,
     )
+
+
+def most_of(wish: Wish) -> asking.Share | None:
+    """Return how many pods the share lets into one domain; a percentage is of all pods."""
+    if wish.share is None:
+        return None
+    level, pods, percent = wish.share
+    if percent is not None:
+        pods = max(1, wish.count * percent // 100)  # rounded down, at least 1
+    assert pods is not None
+    return asking.Share(level, pods)
 
 
 def with_more(drawing: Drawing, at: int, resource: str, amount: int) -> Drawing:

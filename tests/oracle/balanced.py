@@ -241,6 +241,8 @@ def spread(
     given = []
     for i, domain in enumerate(domains):
         room = domain.slices_wl if i < leaders else domain.slices
+        if room < floor:
+            return None
         more = min(extra, room - floor)
         given.append((domain, floor + more))
         extra -= more

@@ -1,44 +1,45 @@
 """Domains and their counts: the half of the rules that looks at room.
 
-The order is that of the specification: what is asked, with its defaults (2), counts from the leaves
-up (3, 8), order of domains (4). ``fit`` searches and hands out on top of this.
+The order is that of the specification: counts from the leaves up (3, 8), order of domains (4).
+What is asked, with its defaults (2), comes from ``asking``; ``fit`` searches and hands out on top.
 
 Words: a *slice* is ``size`` pods in one domain of the slice level; ``_wl`` is "with leader", a
-count after one leader pod has been put where it costs least.
+count after one leader pod has been put where it costs least. The smaller last slice obeys the rule
+of a leader, with the domain of the slice level in place of the host (doc, "The last slice
+smaller"), so the same fields count it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-Path = tuple[str, ...]
+from tests.oracle.asking import MODES, Ask, Leaf, Path, Request, ask_of, start_level
+
+# What callers need of ``asking`` is offered here as well.
+__all__ = [
+    "MODES",
+    "MOST",
+    "NAMELESS",
+    "Ask",
+    "Domain",
+    "Leaf",
+    "Path",
+    "Request",
+    "ask_of",
+    "below_slices",
+    "count_of",
+    "counted",
+    "holds",
+    "limiting_resource",
+    "merged_leaves",
+    "ordered",
+    "pods_per_domain",
+    "pods_that_fit",
+    "start_level",
+    "tightest",
+]
 
 MOST = 2**31 - 1  # no fit is larger than this (3)
-PACKING_MODES = ("required", "preferred")
-MODES = (*PACKING_MODES, "unconstrained", "slices-only", "none")
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One node, or one finest domain: its level values and what is still free there."""
-
-    values: Path  # one value per level, coarse to fine; nodes of one leaf repeat it
-    room: dict[str, int]  # base units; negative where the node is overcommitted
-    allowed: bool = True  # passes the node filters
-    affinity: int = 0  # summed weights of the preferred terms that match
-
-
-@dataclass(frozen=True)
-class Request:
-    """What one podset asks for; in a group, what the workers ask for, plus one leader pod."""
-
-    mode: str  # one of MODES
-    level: int | None  # index into the levels; read for required and preferred only
-    count: int
-    per_pod: dict[str, int]  # with "pods": 1
-    slices: tuple[tuple[int, int], ...] = ()  # (level index, size), outermost first
-    profile: str = "mixed"  # or "best-fit"
-    leader_per_pod: dict[str, int] | None = None  # with "pods": 1; None: no leader
-    use_affinity: bool = False
+NAMELESS = ""  # the value of a level label that a node lacks
 
 
 @dataclass
@@ -54,49 +55,10 @@ class Domain:
     slices: int = 0
     slices_wl: int = 0
 
-
-@dataclass(frozen=True)
-class Ask:
-    """A request with its defaults filled in."""
-
-    start: int  # the level the search starts at
-    need: int  # slices
-    leaders: int  # 0 or 1
-    size: int
-    slice_level: int
-    inner: dict[int, int]  # level -> inner slice size (8)
-    packing: bool
-    use_affinity: bool
-
-
-def start_level(request: Request, level_count: int) -> int | None:
-    """The table of modes: the level it starts at."""
-    if request.mode in PACKING_MODES:
-        return request.level
-    return 0 if request.mode == "slices-only" else level_count - 1
-
-
-def ask_of(request: Request, level_count: int) -> Ask:
-    """Fill in the defaults of a request that was not refused."""
-    start = start_level(request, level_count)
-    assert start is not None
-    slice_level, size = request.slices[0] if request.slices else (level_count - 1, 1)
-    # (8) every level from just below the outer layer's down to the inner layer's own
-    inner = {
-        level: inner_size
-        for (above, _), (at, inner_size) in zip(request.slices, request.slices[1:], strict=False)
-        for level in range(above + 1, at + 1)
-    }
-    return Ask(
-        start=start,
-        need=request.count // size,  # (2) a remainder is dropped
-        leaders=0 if request.leader_per_pod is None else 1,
-        size=size,
-        slice_level=slice_level,
-        inner=inner,
-        packing=request.mode in PACKING_MODES or request.profile == "best-fit",
-        use_affinity=request.use_affinity,
-    )
+    @property
+    def named(self) -> bool:
+        """Whether its nodes have the label of its level."""
+        return self.values[-1] != NAMELESS
 
 
 # --- Counts from the leaves up (3) --------------------------------------------------------------
@@ -163,13 +125,21 @@ def counted(
                 if depth > 1:
                     domain_of[path[:-1]].children.append(domain_of[path])
         _count_leaf(domain_of[leaf.values], leaf, request)
+    inner_levels = {level for level, _ in request.slices[1:]}
     for level in reversed(range(level_count)):
+        # Below the slice level the smaller slice is no guest of anybody, and costs nothing.
+        guests = ask.guests if level < ask.slice_level else ask.leaders
         for domain in tree[level]:
             if level < level_count - 1:
-                _count_parent(domain, ask.leaders, ask.inner.get(level + 1))
+                _count_parent(domain, guests, ask.inner.get(level + 1))
+            if ask.share is not None and level == ask.share.level:
+                _cap_pods(domain, _most(domain, request, ask), ask)
+            if level in inner_levels and not domain.named:
+                domain.pods = domain.pods_wl = 0  # doc: for an inner layer it holds no pod
             if level == ask.slice_level:
-                domain.slices = domain.pods // ask.size
-                domain.slices_wl = domain.pods_wl // ask.size
+                _count_slices(domain, ask)
+            if ask.share is not None and level == ask.share.level < ask.slice_level:
+                _cap_slices(domain, _most(domain, request, ask), ask)
     return tree
 
 
@@ -202,6 +172,50 @@ def _count_parent(domain: Domain, leaders: int, inner_size: int | None) -> None:
         domain.slices_wl = domain.slices - min(child.slices - child.slices_wl for child in able)
 
 
+def _count_slices(domain: Domain, ask: Ask) -> None:
+    """Count whole slices, and the smaller one beside them, at the slice level itself."""
+    if not domain.named:
+        return  # doc: it holds no whole slice of its own level; so no smaller one either
+    domain.slices, domain.slices_wl = domain.pods // ask.size, domain.pods_wl // ask.size
+    if ask.rest:
+        domain.leader = 1 if domain.pods >= ask.rest else 0
+        domain.pods_wl = domain.pods - ask.rest * domain.leader
+        domain.slices_wl = domain.pods_wl // ask.size
+
+
+def _most(domain: Domain, request: Request, ask: Ask) -> int:
+    """Return how many pods the share lets into the domain (doc, "At most a share")."""
+    assert ask.share is not None
+    depth = len(domain.values)
+    kept = sum(pods for path, pods in request.kept.items() if path[:depth] == domain.values)
+    return max(0, ask.share.most - kept)
+
+
+def _cap_pods(domain: Domain, most: int, ask: Ask) -> None:
+    """Cap a domain by what the share lets in.
+
+    A multiple of the slice size where slices are at this level or finer; the smaller slice is none,
+    so with one the share is kept to the pod.
+    """
+    assert ask.share is not None
+    if ask.slice_level >= ask.share.level and not ask.rest:
+        most -= most % ask.size
+    domain.pods = min(domain.pods, most)
+    domain.pods_wl = min(domain.pods_wl, most)
+
+
+def _cap_slices(domain: Domain, most: int, ask: Ask) -> None:
+    """Cap a domain whose slices were counted below it."""
+    domain.slices = min(domain.slices, most // ask.size)
+    if not ask.rest:
+        domain.slices_wl = min(domain.slices_wl, most // ask.size)
+    elif domain.leader and most >= ask.rest:  # the smaller slice counts in the share
+        domain.pods_wl = min(domain.pods_wl, most - ask.rest)
+        domain.slices_wl = min(domain.slices_wl, (most - ask.rest) // ask.size)
+    else:
+        domain.leader = domain.pods_wl = domain.slices_wl = 0
+
+
 # --- Order of domains (4) -----------------------------------------------------------------------
 
 
@@ -221,6 +235,21 @@ def ordered(
         )
 
     return sorted(domains, key=key)
+
+
+def below_slices(children: Iterable[Domain], packing: bool, ask: Ask) -> list[Domain]:
+    """Return the children of a domain in the order in which they are filled below the slice level.
+
+    There nothing has slices, so with Kueue the order is that of pods, ascending (6, a quirk); with
+    ours the largest go first where domains are packed (doc, ``small-hosts-first``).
+    """
+    if not packing or ask.small_hosts_first:
+        return ordered(children, False, packing, ask.use_affinity)
+
+    def key(domain: Domain) -> tuple[int, int, Path]:
+        return (-domain.affinity if ask.use_affinity else 0, -domain.pods, domain.values)
+
+    return sorted(children, key=key)
 
 
 def count_of(domain: Domain, leaders: int, by_slices: bool) -> int:

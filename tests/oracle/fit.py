@@ -1,22 +1,25 @@
 """The placement rules of the domain-fit specification, one sentence of it at a time.
 
-Comments give its section numbers. Here: which requests are refused (2), which level and which
-domains (5), down to the leaves (6), leaders (7), what is said when it does not fit (13), laws (20);
-the counts and the order underneath (3, 4, 8) are in ``domains``. Left out: balanced placement (9),
-replacement (11) and all that needs Node or Pod objects, which ``cluster`` turns into leaves first.
+Comments give its section numbers; "doc" is ``docs/placement.md``, our rules beyond it. Here: which
+level and which domains (5), down to the leaves (6), leaders (7), what is said when it does not fit
+(13); what is asked and refused (2) is in ``asking``, the counts and the order underneath (3, 4, 8)
+in ``domains``, the laws (20) in ``laws``. Several podsets are in ``roles``, the rest of a gang in
+``completing``, growth and lost nodes as Kueue treats them in ``replacement`` (10, 11). All that
+needs Node or Pod objects ``cluster`` turns into leaves first.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.oracle.asking import MODES, PROFILES, Placed, refusal_of
 from tests.oracle.domains import (
-    MODES,
     Ask,
     Domain,
     Leaf,
     Path,
     Request,
     ask_of,
+    below_slices,
     count_of,
     counted,
     holds,
@@ -25,11 +28,11 @@ from tests.oracle.domains import (
     ordered,
     pods_per_domain,
     pods_that_fit,
-    start_level,
     tightest,
 )
+from tests.oracle.laws import check_laws
 
-# What callers need of ``domains`` is offered here as well.
+# What callers need of the modules underneath is offered here as well.
 __all__ = [
     "Domain",
     "Failed",
@@ -46,16 +49,8 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Pods per leaf, and the leaf of the leader."""
-
-    workers: dict[Path, int]  # leaves with at least one pod, in the order of their values
-    leader: Path | None
-
-
-@dataclass(frozen=True)
 class Failed:
-    """Why not. Kinds are those of the cases, plus ``slice-size-indivisible`` which they lack.
+    """Why not. Kinds are those of the cases, plus those that they lack (see ``asking``).
 
     ``fits`` and ``needed`` are in ``unit`` and 0 for kinds that state no numbers.
     """
@@ -81,74 +76,52 @@ class _Share:
 
 def place(leaves: Sequence[Leaf], level_count: int, request: Request) -> Placed | Failed:
     """Return where the pods go, all of them, or why they cannot."""
-    if request.mode not in MODES or request.profile not in ("mixed", "best-fit"):
+    if request.mode not in MODES or request.profile not in PROFILES:
         raise ValueError(f"no such mode or profile: {request.mode!r}, {request.profile!r}")
     if request.count == 0:  # (6) skipped: not even its levels are looked at
         return Placed({}, None)
-    refused = _refused(request, level_count)
-    if refused is not None:
-        return refused
+    refusal = refusal_of(request, level_count)
+    if refusal is not None:
+        return Failed(refusal.kind, 0, 0, level=refusal.level, slice_level=refusal.slice_level)
     ask = ask_of(request, level_count)
+    if ask.leaders and ask.rest:
+        raise ValueError("not said: a leader beside a smaller slice")
     tree = counted(merged_leaves(leaves), level_count, request, ask)
     if not tree[ask.start]:
         return Failed("no-domains", 0, 0, level=ask.start)
-    chosen = _chosen(tree, request, ask)
+    chosen = _chosen(tree, level_count, ask)
     if isinstance(chosen, int):
         return _no_fit(leaves, tree, request, ask, fits=chosen)
     level, domains = chosen
     return _descended(domains, level, level_count, ask)
 
 
-# --- Which requests are refused (2) --------------------------------------------------------------
-
-
-def _refused(request: Request, level_count: int) -> Failed | None:
-    """Return the first check that fails, in the order of section 2."""
-
-    def known(level: int | None) -> bool:
-        return level is not None and 0 <= level < level_count
-
-    if any(size <= 0 for _, size in request.slices):
-        return Failed("slice-size-missing", 0, 0)
-    start = start_level(request, level_count)
-    if start is None or not known(start):
-        return Failed("level-unknown", 0, 0, level=start)
-    outer_level, outer_size = start, 0
-    for i, (level, _) in enumerate(request.slices):
-        if not known(level):
-            return Failed("slice-level-unknown", 0, 0, level=level)
-        # The slice level may be the requested level; an inner layer must be finer than its outer.
-        if level < outer_level or (i > 0 and level == outer_level):
-            return Failed("slice-level-above", 0, 0, level=outer_level, slice_level=level)
-        outer_level = level
-    for _, size in request.slices:
-        if outer_size % size:  # 0 before the first layer, which every size divides
-            return Failed("slice-size-indivisible", 0, 0)
-        outer_size = size
-    return None
-
-
 # --- Which level, which domains (5) -------------------------------------------------------------
 
 
-def _chosen(tree: list[list[Domain]], request: Request, ask: Ask) -> tuple[int, list[Domain]] | int:
+def _chosen(tree: list[list[Domain]], level_count: int, ask: Ask) -> tuple[int, list[Domain]] | int:
     """Return the level and its chosen domains, or how many slices fit."""
     level = ask.start
     while True:
-        domains = ordered(tree[level], True, ask.packing, ask.use_affinity)
-        holding = [i for i, d in enumerate(domains) if holds(d, ask.need, ask.leaders, True)]
-        if not ask.packing:
-            return (level, [domains[holding[0]]]) if holding else _collected(domains, level, ask)
+        packing = ask.packs(level, level_count)
+        # Doc: a nameless domain is never the one domain that a request asks for.
+        named = [domain for domain in tree[level] if domain.named]
+        domains = ordered(named, True, packing, ask.use_affinity)
+        holding = [i for i, d in enumerate(domains) if holds(d, ask.need, ask.guests, True)]
+        if not packing and holding:
+            return level, [domains[holding[0]]]
         # With affinity the first domain need not be the largest. Required then looks down the list;
         # preferred does not, so that a set with affinity is not torn (case affinity-adds-upward).
-        look_down = request.mode == "required" and ask.use_affinity
-        if holding and (holding[0] == 0 or look_down):
+        last = ask.required and level == ask.stop
+        look_down = last and ask.use_affinity
+        if packing and holding and (holding[0] == 0 or look_down):
             rest = domains[holding[0] :]
-            return level, [tightest(rest, ask.need, ask.leaders, True, ask.use_affinity)]
-        if request.mode == "required":
-            return domains[0].slices  # plain slices, also when it is the leader that lacks room (7)
-        if request.mode != "preferred" or level == 0:
-            return _collected(domains, level, ask)
+            return level, [tightest(rest, ask.need, ask.guests, True, ask.use_affinity)]
+        if last:  # plain slices, also when it is the leader that lacks room (7)
+            return domains[0].slices if domains else 0
+        if level == ask.stop:
+            several = ordered(tree[level], True, packing, ask.use_affinity)
+            return _collected(several, level, packing, ask)
         level -= 1
 
 
@@ -164,24 +137,26 @@ def _leader_first(
     return list(domains)
 
 
-def _collected(domains: Sequence[Domain], level: int, ask: Ask) -> tuple[int, list[Domain]] | int:
+def _collected(
+    domains: Sequence[Domain], level: int, packing: bool, ask: Ask
+) -> tuple[int, list[Domain]] | int:
     """Collect several domains of one level, or say how many slices fit."""
     chosen: list[Domain] = []
     missing = ask.need
-    rest = _leader_first(domains, ask.need, ask.leaders, by_slices=True)  # step 1
-    if ask.leaders:  # step 2
+    rest = _leader_first(domains, ask.need, ask.guests, by_slices=True)  # step 1
+    if ask.guests:  # step 2
         if rest[0].leader == 0:
             return ask.need  # (7) "n of n fit", a quirk: it is the leader that fits nowhere
         domain = rest[0]
-        if ask.packing and domain.slices_wl >= missing:
-            domain = tightest(rest, missing, ask.leaders, True, ask.use_affinity)
+        if packing and domain.slices_wl >= missing:
+            domain = tightest(rest, missing, ask.guests, True, ask.use_affinity)
         chosen.append(domain)
         missing -= domain.slices_wl
         rest = [other for other in rest if other is not domain]
-    rest = ordered(rest, False, ask.packing, ask.use_affinity)  # step 3
+    rest = ordered(rest, False, packing, ask.use_affinity)  # step 3
     while missing > 0 and rest:
         domain = rest[0]
-        if ask.packing and domain.slices >= missing:
+        if packing and domain.slices >= missing:
             domain = tightest(rest, missing, 0, True, ask.use_affinity)
         chosen.append(domain)
         missing -= domain.slices
@@ -195,30 +170,53 @@ def _collected(domains: Sequence[Domain], level: int, ask: Ask) -> tuple[int, li
 def _descended(domains: Sequence[Domain], level: int, level_count: int, ask: Ask) -> Placed:
     """Give each leaf below the chosen domains its exact number."""
     pods = ask.need * ask.size
-    shares = _take(domains, pods, ask.leaders, ask.size, True, ask)  # step 1
-    for _ in range(level, ask.slice_level):  # step 2: few racks come before few hosts
-        pool = [child for share in shares for child in share.domain.children]
-        pool = ordered(pool, False, ask.packing, ask.use_affinity)
-        shares = _take(pool, pods, ask.leaders, ask.size, True, ask)
-    for child_level in range(ask.slice_level + 1, level_count):  # step 3: a slice stays inside
-        inner_size = ask.inner.get(child_level)
+    packing = ask.packs(level, level_count)
+    shares = _take(domains, pods, ask.guests, ask.size, True, packing, ask)  # step 1
+    for child_level in range(level + 1, ask.slice_level + 1):
+        packing = ask.packs(child_level, level_count)
+        if ask.share is not None and child_level > ask.share.level:
+            # Doc: from the share's level down a domain hands out its pods to its own children only.
+            pools = [([share], share.pods, share.leaders) for share in shares]
+        else:  # step 2: few racks come before few hosts
+            pools = [(shares, pods, ask.guests)]
         below: list[_Share] = []
+        for parents, count, guests in pools:
+            pool = [child for share in parents for child in share.domain.children]
+            pool = ordered(pool, False, packing, ask.use_affinity)
+            below += _take(pool, count, guests, ask.size, True, packing, ask)
+        shares = below
+    if ask.rest:  # the smaller slice joins the pods of its domain, and is a guest no more
+        shares = [_Share(s.domain, s.pods + ask.rest * s.leaders, 0) for s in shares]
+    for child_level in range(ask.slice_level + 1, level_count):  # step 3: a slice stays inside
+        below = []
         for share in shares:
-            children = ordered(share.domain.children, False, ask.packing, ask.use_affinity)
-            if inner_size is not None:  # only after sorting: the order is by pods
-                for child in children:
-                    child.slices = child.pods // inner_size
-                    child.slices_wl = child.pods_wl // inner_size
-            unit, by_slices = inner_size or 1, inner_size is not None
-            below += _take(children, share.pods, share.leaders, unit, by_slices, ask)
+            below += _inside(share, child_level, ask.packs(child_level, level_count), ask)
         shares = below
     workers = sorted((share.domain.values, share.pods) for share in shares if share.pods)
     leader = [share.domain.values for share in shares if share.leaders]
     return Placed(dict(workers), leader[0] if leader else None)
 
 
+def _inside(share: _Share, child_level: int, packing: bool, ask: Ask) -> list[_Share]:
+    """Hand out what one domain has, below the slice level."""
+    children = below_slices(share.domain.children, packing, ask)
+    inner_size = ask.inner.get(child_level)
+    if inner_size is not None:  # only after sorting: the order is by pods
+        for child in children:
+            child.slices = child.pods // inner_size
+            child.slices_wl = child.pods_wl // inner_size
+    unit, by_slices = inner_size or 1, inner_size is not None
+    return _take(children, share.pods, share.leaders, unit, by_slices, packing, ask)
+
+
 def _take(
-    domains: Sequence[Domain], count: int, leaders: int, unit: int, by_slices: bool, ask: Ask
+    domains: Sequence[Domain],
+    count: int,
+    leaders: int,
+    unit: int,
+    by_slices: bool,
+    packing: bool,
+    ask: Ask,
 ) -> list[_Share]:
     """Give out ``count`` pods in units, and the leader, front to back."""
     rest = count // unit
@@ -227,7 +225,7 @@ def _take(
     while rest > 0 or leaders > 0:
         # Phase 1 promised that it fits: running out of domains here is a bug, not an answer.
         domain = left[0]
-        if ask.packing and holds(domain, rest, leaders, by_slices):
+        if packing and holds(domain, rest, leaders, by_slices):
             domain = tightest(left, rest, leaders, by_slices, ask.use_affinity)
         given = min(count_of(domain, leaders, by_slices), rest)
         shares.append(_Share(domain, given * unit, min(domain.leader, leaders)))
@@ -249,6 +247,9 @@ def _no_fit(
             name = limiting_resource(leaf.room, request.per_pod)
             limited[name] = limited.get(name, 0) + 1
     unit = "pod" if ask.size == 1 else "slice"
+    homeless = ask.leaders > 0 and not any(domain.leader for domain in tree[0])
+    if homeless and not request.leader_unnamed:  # (7) "we should name the leader"
+        return Failed("leader-no-fit", 0, 1, limited=limited)
     if len(request.slices) > 1:
         layers = _layers(tree[ask.start], request, ask)
         _, fits, needed = layers[0]
@@ -270,81 +271,3 @@ def _layers(
         fits = sum(domain.pods // size for domain in at_level)
         layers.append((level, fits, ask.need * ask.size // size))
     return tuple(layers)
-
-
-# --- Laws (20) ----------------------------------------------------------------------------------
-
-
-def check_laws(leaves: Sequence[Leaf], request: Request, placed: Placed) -> list[str]:
-    """Return the laws that this answer breaks, as sentences; none of them names an algorithm."""
-    if request.count == 0:
-        return [] if placed == Placed({}, None) else ["a podset without pods has no assignment"]
-    merged = merged_leaves(leaves)
-    level_count = len(merged[0].values) if merged else 0
-    if (refused := _refused(request, level_count)) is not None:
-        return [f"a request that is refused ({refused.kind}) has no answer"]
-    ask = ask_of(request, level_count)
-    return [
-        *_broken_sums(request, placed, ask),
-        *_broken_slices(request, placed),
-        *_broken_rooms(merged, request, placed),
-        *_broken_levels(merged, level_count, request, placed, ask),
-    ]
-
-
-def _broken_sums(request: Request, placed: Placed, ask: Ask) -> Iterable[str]:
-    if (got := sum(placed.workers.values())) != (want := ask.need * ask.size):
-        yield f"the sum is the count rounded down to whole slices: {want}, got {got}"
-    if any(pods <= 0 for pods in placed.workers.values()):
-        yield "every leaf in an answer holds at least one pod"
-    if (placed.leader is None) != (request.leader_per_pod is None):
-        yield "a leader is placed if and only if one is asked for"
-
-
-def _broken_slices(request: Request, placed: Placed) -> Iterable[str]:
-    for level, size in request.slices:
-        held: dict[Path, int] = {}
-        for values, pods in placed.workers.items():
-            path = values[: level + 1]
-            held[path] = held.get(path, 0) + pods
-        for path, pods in sorted(held.items()):
-            if pods % size:
-                yield f"slices of {size} are whole in level {level}: {path} holds {pods}"
-
-
-def _broken_rooms(merged: Sequence[Leaf], request: Request, placed: Placed) -> Iterable[str]:
-    leaf_of = {leaf.values: leaf for leaf in merged}
-    for values in sorted({*placed.workers, *([placed.leader] if placed.leader else [])}):
-        leaf = leaf_of.get(values)
-        if leaf is None or not leaf.allowed:
-            yield f"pods go only to leaves that exist and pass the filters, not to {values}"
-            continue
-        asked = [(request.per_pod, placed.workers.get(values, 0))]
-        if request.leader_per_pod is not None and values == placed.leader:
-            asked.append((request.leader_per_pod, 1))
-        for name in sorted({name for per_pod, _ in asked for name in per_pod}):
-            used = sum(per_pod.get(name, 0) * pods for per_pod, pods in asked)
-            if used > max(0, leaf.room.get(name, 0)):
-                yield f"no leaf is over its room: {values} gives {used} {name}"
-
-
-def _broken_levels(
-    merged: Sequence[Leaf], level_count: int, request: Request, placed: Placed, ask: Ask
-) -> Iterable[str]:
-    """One domain where one is required, and where one would have held everything."""
-    used = {*placed.workers, *([placed.leader] if placed.leader else [])}
-
-    def spread(level: int) -> int:
-        return len({values[: level + 1] for values in used})
-
-    if request.mode == "required" and spread(ask.start) > 1:
-        yield f"required: all pods are in one domain of level {ask.start}, not {spread(ask.start)}"
-    if ask.packing and ask.use_affinity and request.mode != "required":
-        return  # affinity goes before a finer level or fewer domains (5; case affinity-adds-upward)
-    tree = counted(merged, level_count, request, ask)
-    coarsest = 0 if request.mode == "preferred" else ask.start
-    for level in range(ask.start, coarsest - 1, -1):
-        if any(holds(domain, ask.need, ask.leaders, True) for domain in tree[level]):
-            if spread(level) > 1:
-                yield f"one domain of level {level} holds everything, {spread(level)} are used"
-            return

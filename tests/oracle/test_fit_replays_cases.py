@@ -7,12 +7,14 @@ that says so.
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from tests.oracle import fit
 from tests.oracle.cluster import Json, replay
+from tests.oracle.replacement import replay_elastic, replay_replacement
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CASES = Path(
@@ -61,12 +63,26 @@ def _sorted(entry: Json) -> Json:
     return dict(sorted(entry.items()))
 
 
-@pytest.mark.parametrize("case", cases(*(f"placement-{kind}" for kind in PLACEMENT_KINDS)))
-def test_the_oracle_places_the_podsets_of_a_case_as_expected(case: Json) -> None:
-    got = {answer["name"]: comparable(answer) for answer in replay(case)}
+def assert_expected(case: Json, answers: Iterable[Json]) -> None:
+    got = {answer["name"]: comparable(answer) for answer in answers}
     judged = [want for want in case["expect"]["podsets"] if len(want) > 1]  # more than a name
     assert judged
     assert [got.get(want["name"]) for want in judged] == [comparable(want) for want in judged]
+
+
+@pytest.mark.parametrize("case", cases(*(f"placement-{kind}" for kind in PLACEMENT_KINDS)))
+def test_the_oracle_places_the_podsets_of_a_case_as_expected(case: Json) -> None:
+    assert_expected(case, replay(case))
+
+
+@pytest.mark.parametrize("case", cases("placement-elastic"))
+def test_the_oracle_grows_and_shrinks_the_podsets_of_a_case_as_expected(case: Json) -> None:
+    assert_expected(case, replay_elastic(case))
+
+
+@pytest.mark.parametrize("case", cases("placement-replacement"))
+def test_the_oracle_replaces_the_lost_node_of_a_case_as_expected(case: Json) -> None:
+    assert_expected(case, replay_replacement(case))
 
 
 @pytest.mark.parametrize("case", cases("domain-order"))
