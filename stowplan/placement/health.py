@@ -149,16 +149,21 @@ def judge(
     if not workload.active:
         return Judged(workload.unhealthy)
     podsets = [podset for podset in workload.podsets if podset.is_on(host)]
-    pinned = _pinned(workload, host)
-    well = tuple(name for name in workload.unhealthy if name != host)
-    if not podsets:
-        return Judged(well, pinned)  # pods that come here late are strays
-    trouble = _trouble(node, podsets, rules)
+    trouble = _trouble(node, podsets, rules) if podsets else None
     if trouble is None:
-        return Judged(well)
+        strays = () if podsets else _pinned(workload, host)
+        return Judged(_without(workload.unhealthy, host), strays)
     left = ready_changed + NOT_READY_SECONDS - now if trouble == "not-ready" else 0.0
     if left > 0 and not rules.replace_on_pod_end:
         return Judged(workload.unhealthy, (), left)
+    return _judge_trouble(workload, host, trouble, left, rules)
+
+
+def _judge_trouble(
+    workload: PlacedWorkload, host: str, trouble: Trouble, left: float, rules: HealthRules
+) -> Judged | Evicted:
+    """Return what trouble on one of its hosts means; ``left`` are seconds of the fixed time."""
+    pinned = _pinned(workload, host)
     overdue = trouble == "not-ready" and rules.replace_after_fixed_time and left <= 0
     lost = _ends_waiting(workload, host, trouble, rules) or (overdue and rules.fixed_time_wins)
     if lost or overdue:
@@ -169,7 +174,7 @@ def judge(
             return Judged(listed, pinned)
     comes_due = left > 0 and rules.replace_after_fixed_time and rules.fixed_time_wins
     failed = () if rules.pinned_pods_wait else pinned
-    return Judged(well, failed, left if comes_due else None)
+    return Judged(_without(workload.unhealthy, host), failed, left if comes_due else None)
 
 
 def _trouble(
@@ -213,6 +218,10 @@ def _listed(unhealthy: tuple[str, ...], host: str, rules: HealthRules) -> tuple[
     most = MOST_LISTED if rules.several_lost_nodes else 1
     lost = (*unhealthy, host)
     return lost if len(lost) <= most else Evicted(lost)
+
+
+def _without(unhealthy: tuple[str, ...], host: str) -> tuple[str, ...]:
+    return tuple(name for name in unhealthy if name != host)
 
 
 def _pinned(workload: PlacedWorkload, host: str) -> tuple[str, ...]:

@@ -176,14 +176,8 @@ def releases(
             return offset
         work = _Work(podset, podset.assignment, pods, gate, workload.unhealthy)
         ranks = work.ranks(_leaders_before(workload, podset) + offset)
-        match ranks:
-            case dict():
-                released += work.by_rank(ranks)
-            case Doubt():
-                doubts.append(ranks)
-                released += work.greedily()
-            case None:
-                released += work.greedily()
+        released += work.by_rank(ranks) if isinstance(ranks, dict) else work.greedily()
+        doubts += [ranks] if isinstance(ranks, Doubt) else []
     return Released(tuple(released), tuple(doubts))
 
 

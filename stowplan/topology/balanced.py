@@ -30,8 +30,8 @@ class Shares:
     Attributes:
         level: the level of the domains.
         floor: no domain gets less.
-        domains: (K,) the domains, in the order in which they were filled.
-        slices: (K,) what each gets; never more than ``counts`` says that it holds.
+        domains: (K,) in the order in which they were filled.
+        slices: (K,) what each gets; never more than it holds.
         host: the domain that hosts the leader beside its slices; -1 without a leader.
     """
 
@@ -100,9 +100,10 @@ def even_shares(
     chosen = best_set(candidates, need, leaders, size, order, kept)
     if chosen is None:
         return None
-    domains, slices = np.empty_like(chosen), np.empty(chosen.size, dtype=np.int64)
-    if not spread(chosen, need, leaders, floor, order, kept, domains, slices):
+    given = spread(chosen, need, leaders, floor, order, kept)
+    if given is None:
         return None
+    domains, slices = given
     return Shares(level, floor, domains, slices, int(domains[0]) if leaders else -1)
 
 
@@ -201,24 +202,26 @@ def greedy(
     """Return how many domains a largest-first filling takes, the leader's and the last other one.
 
     The first is 0 when everything does not fit, the others are -1 where there is none. ``pool``
-    holds ``size`` domains and is rearranged. The filling ends at a domain without slices, also
-    where affinity puts others after it.
+    holds ``size`` domains and is rearranged: those taken stand last. The filling ends at a domain
+    without slices, also where affinity puts others after it.
     """
     taken, host, last = 0, -1, -1
-    if leaders > 0 and size > 0:
+    if leaders > 0:
         heapify(pool, size, True, order, counts)
-        host = pop(pool, size, True, order, counts)
+        host = pop(pool, size, True, order, counts) if size > 0 else -1
+        if host < 0 or counts.leader[host] == 0:
+            return 0, -1, -1
         size -= 1
+        pool[size] = host
         taken = 1
         need -= counts.slices_wl[host]
-    if leaders > 0 and (host < 0 or counts.leader[host] == 0):
-        return 0, -1, -1
     heapify(pool, size, False, order, counts)
     while need > 0 and size > 0:
         last = pop(pool, size, False, order, counts)
         if counts.slices[last] == 0:
             break
         size -= 1
+        pool[size] = last
         taken += 1
         need -= counts.slices[last]
     return (taken, host, last) if need <= 0 else (0, -1, -1)
@@ -299,18 +302,18 @@ class States(NamedTuple):
     """What sets of domains leave missing, and the first way there that was found.
 
     Attributes:
-        hold: (K + 1,) the most pods that so many domains hold; a set has K.
         best: (3,) pods that are missing at the best end, the state before it, the last domain.
+        hold: (K + 1,) the most pods that so many of the domains to come hold; a set has K.
         taken: (S,) how many domains.
         leaders: (S,) leaders that are missing.
         pods: (S,) pods that are missing; negative where there is room to spare.
         before: (S,) the state without the last domain.
         domain: (S,) the last domain.
-        slots: (2 S,) 1 + state, to be found by the first three; 0 where there is none.
+        slots: (2 S,) 1 + state, to be found by ``taken``, ``leaders`` and ``pods``; 0: none.
     """
 
-    hold: Quantity
     best: Quantity
+    hold: Quantity
     taken: Index
     leaders: Index
     pods: Quantity
@@ -319,12 +322,12 @@ class States(NamedTuple):
     slots: Index
 
     @classmethod
-    def of(cls, hold: Quantity, most: int) -> "States":
-        """Allocate for ``most`` states, a power of two."""
-        best, pods = np.zeros(3, dtype=np.int64), np.empty(most, dtype=np.int64)
+    def of(cls, used: int, most: int) -> "States":
+        """Allocate for ``most`` states, a power of two, of sets of ``used`` domains."""
+        best, hold = np.zeros(3, dtype=np.int64), np.zeros(used + 1, dtype=np.int64)
         taken, leaders, before, domain = np.empty((4, most), dtype=np.int32)
-        slots = np.zeros(2 * most, dtype=np.int32)
-        return cls(hold, best, taken, leaders, pods, before, domain, slots)
+        pods, slots = np.empty(most, dtype=np.int64), np.zeros(2 * most, dtype=np.int32)
+        return cls(best, hold, taken, leaders, pods, before, domain, slots)
 
 
 def best_set(
@@ -345,18 +348,20 @@ def best_set(
         size: pods of one slice.
         order: how domains are compared.
         counts: what fits.
-        most_states: so many ways to begin a set are remembered, which bounds the search. Where
-            there are more, the set may spare more than the least.
+        most_states: how many ways to begin a set are remembered, which bounds the search. Where
+            there are more, the set may be ``greedy``'s or another that spares more than the least.
     """
-    used, _, _ = greedy(candidates.copy(), candidates.size, need, leaders, order, counts)
+    pool = candidates.copy()
+    used, _, _ = greedy(pool, pool.size, need, leaders, order, counts)
     if used == 0:
         return None
-    largest = np.sort(counts.pods[candidates])[::-1][:used]
-    states = States.of(np.concatenate(([0], np.cumsum(largest))), most_states)
-    kinds = np.zeros((2, candidates.size), dtype=np.int32)
-    chosen = np.empty(used, dtype=np.int32)
-    found = least_spare(candidates, need * size, leaders, counts, kinds, states, chosen)
-    return chosen if found else None
+    able = candidates[(counts.slices[candidates] > 0) | (counts.leader[candidates] > 0)]
+    largest = np.sort(counts.pods[able])[::-1].copy()
+    kinds = np.zeros((2, able.size), dtype=np.int32)
+    chosen = pool[pool.size - used :]
+    states = States.of(used, most_states)
+    count = least_spare(able, need * size, leaders, counts, largest, kinds, states, chosen)
+    return chosen if states.best[0] > -MOST or count == most_states else None
 
 
 @kernel
@@ -365,30 +370,24 @@ def least_spare(
     pods: int,
     leaders: int,
     counts: Counts,
+    largest: Quantity,
     kinds: Index,
     states: States,
     chosen: Index,
-) -> bool:
-    """Write the best set of its size to ``chosen`` and return whether there is one.
+) -> int:
+    """Write the best set of its size to ``chosen``, if any, and return how many states there were.
 
     A dynamic programme over what is still missing. Domains with equal counts are of one kind: what
     one adds to a state leads nowhere new with another, so each state meets each kind once.
-
-    Args:
-        candidates: domains in order.
-        pods: how many the set must hold.
-        leaders: 1 when it must host the leader.
-        counts: what fits.
-        kinds: (2, candidates) scratch: a domain of each kind, and how many states it was added to.
-        states: scratch.
-        chosen: (K,) output.
+    ``candidates`` have slices or room for the leader, ``largest`` are their pods, descending;
+    ``kinds`` (2, candidates), a domain of each and how many states it was added to, are zeros yet.
     """
-    states.taken[0], states.leaders[0], states.pods[0] = 0, leaders, pods
     states.best[0] = -MOST
+    states.taken[0], states.leaders[0], states.pods[0] = 0, leaders, pods
     count, kind_count = 1, 0
-    for d in candidates:
-        if states.best[0] == 0 or (counts.slices[d] == 0 and counts.leader[d] == 0):
-            continue
+    for i in range(candidates.size):
+        d = candidates[i]
+        _pass(counts.pods[d], largest[: candidates.size - i], states.hold)
         kind = _kind_of(d, kinds[0], kind_count, counts)
         if kind == kind_count:
             kinds[0, kind] = d
@@ -405,13 +404,26 @@ def least_spare(
                 if missing > 0 and counts.leader[d] > 0:
                     left = states.pods[s] - counts.pods_wl[d]
                     count = _reach(s, d, missing - 1, left, count, states)
-    if states.best[0] == -MOST:
-        return False
-    before, domain = states.best[1], states.best[2]
-    for i in range(chosen.size - 1, -1, -1):
-        chosen[i] = domain
-        before, domain = states.before[before], states.domain[before]
-    return True
+        if states.best[0] == 0:
+            break
+    if states.best[0] > -MOST:
+        before, domain = states.best[1], states.best[2]
+        for i in range(chosen.size - 1, -1, -1):
+            chosen[i] = domain
+            before, domain = states.before[before], states.domain[before]
+    return count
+
+
+@kernel
+def _pass(pods: int, largest: Quantity, hold: Quantity) -> None:
+    """Take a domain out of those to come, and say again what these hold."""
+    left = largest.size - 1
+    at = left
+    while largest[at] < pods:
+        at -= 1
+    largest[at:left] = largest[at + 1 : left + 1]
+    for k in range(1, hold.size):
+        hold[k] = hold[k - 1] + largest[k - 1] if k <= left else -MOST
 
 
 @kernel
@@ -434,7 +446,7 @@ def _reach(before: int, domain: int, leaders: int, pods: int, count: int, states
     """Note what is missing once ``domain`` is taken too; return how many states there are then.
 
     A full set is no state, but may be the best end. What holds everything already is none either,
-    nor what no other domains can complete.
+    nor what the domains to come cannot complete.
     """
     taken = states.taken[before] + 1
     more = states.hold.size - 1 - taken
@@ -444,8 +456,8 @@ def _reach(before: int, domain: int, leaders: int, pods: int, count: int, states
         return count
     if pods > states.hold[more] or (leaders == 0 and pods <= 0) or count == states.pods.size:
         return count
-    mixed = 31 * pods + 2 * taken + leaders
-    slot = (mixed ^ (mixed >> 15)) & (states.slots.size - 1)
+    mixed = 40503 * pods + 1000003 * taken + leaders
+    slot = (mixed ^ (mixed >> 17)) & (states.slots.size - 1)
     while states.slots[slot] > 0:
         s = states.slots[slot] - 1
         if states.pods[s] == pods and states.taken[s] == taken and states.leaders[s] == leaders:
@@ -460,37 +472,28 @@ def _reach(before: int, domain: int, leaders: int, pods: int, count: int, states
 # --- The shares (step 8) -------------------------------------------------------------------------
 
 
-@kernel
 def spread(
-    pool: Index,
-    need: int,
-    leaders: int,
-    floor: int,
-    order: Order,
-    counts: Counts,
-    domains: Index,
-    slices: Quantity,
-) -> bool:
-    """Return whether ``need`` slices can be handed out, no domain of ``pool`` below ``floor``.
+    chosen: Index, need: int, leaders: int, floor: int, order: Order, counts: Counts
+) -> tuple[Index, Quantity] | None:
+    """Return domains in order and their slices: the floor, and the extra front to back.
 
-    Args:
-        pool: the domains; rearranged.
-        need: slices to hand out.
-        leaders: 1 when the first domain hosts the leader.
-        floor: the least that each gets; the rest goes to the first ones.
-        order: how domains are compared.
-        counts: what fits.
-        domains: output: the domains in the order in which they were filled.
-        slices: output: what each of them got.
+    None when ``need`` slices cannot be handed out so. The leader sits in the first domain.
     """
-    extra = need - floor * pool.size
-    if extra < 0:
-        return False
-    heapify(pool, pool.size, True, order, counts)
-    for i in range(pool.size):
-        d = pop(pool, pool.size - i, True, order, counts)
-        room = counts.slices_wl[d] if i < leaders else counts.slices[d]
-        more = min(room - floor, extra)
-        domains[i], slices[i] = d, floor + more
-        extra -= more
-    return extra == 0
+    domains = chosen.copy()
+    arrange(domains, order, counts)
+    room = counts.slices[domains]
+    room[:leaders] = counts.slices_wl[domains[:leaders]]
+    extra = need - floor * domains.size
+    slices = floor + np.diff(np.minimum(np.cumsum(room - floor), extra), prepend=0)
+    if extra < 0 or (room < floor).any() or slices.sum() < need:
+        return None
+    return domains, slices
+
+
+@kernel
+def arrange(domains: Index, order: Order, counts: Counts) -> None:
+    """Bring domains into the order with leader."""
+    heapify(domains, domains.size, True, order, counts)
+    for size in range(domains.size, 0, -1):
+        domains[size - 1] = pop(domains, size, True, order, counts)
+    domains[:] = domains[::-1].copy()

@@ -72,12 +72,11 @@ def _spread(case: Json) -> Json:
     domains = _in_order(case["domains"])
     chosen = _set_of(case, domains, False)
     assert chosen is not None
-    found, slices = np.empty_like(chosen), np.empty(chosen.size, dtype=np.int64)
     need, leaders, floor = case["slices"], case["leaders"], case["threshold"]
-    counts = _counts(domains)
-    assert spread(chosen, need, leaders, floor, LARGEST_FIRST, counts, found, slices)
-    given = sorted(zip(found.tolist(), slices.tolist(), strict=True))
-    return {"slices": [{"values": domains[d]["values"], "slices": n} for d, n in given]}
+    given = spread(chosen, need, leaders, floor, LARGEST_FIRST, _counts(domains))
+    assert given is not None
+    shares = sorted(zip(*(column.tolist() for column in given), strict=True))
+    return {"slices": [{"values": domains[d]["values"], "slices": n} for d, n in shares]}
 
 
 def _threshold(case: Json) -> Json:

@@ -309,7 +309,7 @@ def test_a_full_list_evicts_nobody_while_its_nodes_stay_lost() -> None:
         pytest.param(pod("p"), False, id="not pinned"),
         pytest.param(pinned().on("h1").phase("Failed"), False, id="failed already"),
         pytest.param(pinned().phase("Failed"), False, id="failed before it was bound"),
-        pytest.param(pinned().on("h1").terminating(), False, id="bound"),
+        pytest.param(pinned().on("h1").phase("Pending").terminating(), False, id="bound"),
     ],
 )
 @pytest.mark.parametrize("at", [None, AWAY, tainted("NoSchedule")], ids=["gone", "away", "tainted"])
