@@ -1,0 +1,160 @@
+"""The smallest change of each kind that makes a refused gang fit.
+
+What is reported was tried, and everything smaller of its kind was tried or is ruled out by counts
+that no placement can exceed. ``docs/placement.md`` says what smaller means.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from heapq import merge
+from itertools import islice
+
+import numpy as np
+
+from stowplan.placement.answer import Change, CoarserLevel, FewerPods
+from stowplan.placement.cluster import Cluster
+from stowplan.placement.domains import bounds, candidates, count, sums
+from stowplan.placement.explain import FOR_LACK_OF_ROOM, asked_level
+from stowplan.placement.gangs import Gang
+from stowplan.placement.headroom import Headroom
+from stowplan.placement.ledger import Reservation
+from stowplan.placement.more_room import more_room
+from stowplan.placement.placing import place_gang
+from stowplan.placement.podset import PodSet
+from stowplan.placement.reasons import Reason
+from stowplan.placement.request import TopologyRequest
+from stowplan.placement.tally import Tally
+from stowplan.placement.workloads import workload_ends
+
+MOST_TRIES = 64  # counts of pods that are tried where counting alone does not decide
+
+
+def advise(cluster: Cluster, gang: Gang, reason: Reason, now: float) -> tuple[Change, ...]:
+    """Return the smallest change of each kind that makes ``gang`` fit; the cluster stays as it is.
+
+    Args:
+        cluster: as it was judged.
+        gang: what ``place_gang`` refused.
+        reason: why.
+        now: seconds on the clock of the cluster's ledger.
+    """
+    room = Headroom.of(cluster, gang, now)
+    found: list[Change | None] = []
+    countable = room is not None and bool(room.demands)
+    if room is not None and countable:
+        found.append(fewer_pods(cluster, gang, room, now))
+    found.append(coarser_level(cluster, gang, now))
+    if room is not None and countable and reason.word in FOR_LACK_OF_ROOM:
+        scarce = Tally.of(room, asked_level(gang, cluster.policy.levels)).scarcest()
+        found.append(workload_ends(cluster, gang, room, scarce, now))
+        found += more_room(cluster, gang, room, scarce, now)
+    return tuple(change for change in found if change is not None)
+
+
+def fewer_pods(cluster: Cluster, gang: Gang, room: Headroom, now: float) -> FewerPods | None:
+    """Return the fewest pods to take off one podset; of equals the first podset.
+
+    None as well where ``MOST_TRIES`` counts were tried in vain: only unlike podsets, and shares in
+    percent, can be so far from what was counted.
+    """
+    options = merge(*(_fewer(gang, room, i) for i in range(len(room.demands))))
+    for _, at, to in islice(options, MOST_TRIES):
+        if isinstance(place_gang(cluster, with_fewer(gang, at, to), now), Reservation):
+            return FewerPods(gang.podsets[at].name, gang.podsets[at].count, to)
+    return None
+
+
+def _fewer(gang: Gang, room: Headroom, i: int) -> Iterator[tuple[int, int, int]]:
+    """Yield pods taken off, podset and pods left, for every count that is not ruled out.
+
+    At least one pod is left to be placed: with none, nothing would be said of the cluster.
+    """
+    at = room.demands[i].at
+    podset = gang.podsets[at]
+    runs = podset.count - room.demands[i].podset.count
+    slices = podset.request.slices
+    least = max(slices[0].size if slices else 1, runs + 1)
+    most = min(_most_of(room, i) + runs, podset.count - 1)
+    smaller = podset.request.last_slice == "smaller"
+    for to in range(most, least - 1, -1):
+        rest = to % slices[0].size if slices and not gang.grows else 0
+        if not rest or (smaller and rest % slices[-1].size == 0):
+            yield podset.count - to, at, to
+
+
+def _most_of(room: Headroom, i: int) -> int:
+    """Return how many pods of one demand no count rules out, beside all of the others."""
+    tree, free = room.view.tree, room.view.leaves.free
+    pods = [demand.pods_on(free) for demand in room.demands]
+    if any(
+        i not in group.demands and not room.may_hold(group, group.level, pods, free).any()
+        for group in room.groups
+    ):
+        return 0
+    group = next(group for group in room.groups if i in group.demands)
+    at, demand = bounds(tree, group.level), room.demands[i]
+    holds = candidates(tree, group.level, group.home)
+    fits = count(tree, pods[i], group.level, demand.cuts_of_fewer)
+    others = [j for j in group.demands if j != i]
+    for other in others:
+        needed = room.demands[other].need
+        holds &= count(tree, pods[other], group.level, room.demands[other].cuts) >= needed
+    if others:
+        taken = room.asked_of(others)
+        for row, amount in zip(demand.ask.rows.tolist(), demand.ask.amounts.tolist(), strict=True):
+            left = sums(room.room_of(group.demands, row, free), at) - taken.get(row, 0)
+            fits = np.minimum(fits, left // int(amount))
+    return max(int(fits[holds].max(initial=0)), 0)
+
+
+def with_fewer(gang: Gang, at: int, to: int) -> Gang:
+    """Return the gang with ``to`` pods in one podset; of those that wait the last ones go."""
+    podset = gang.podsets[at]
+    there = [i for i, mine in enumerate(gang.podset_of) if mine == at]
+    waiting = [i for i in there if not gang.pods[i].node]
+    gone = frozenset(waiting[len(waiting) - max(len(there) - to, 0) :])
+    kept = [i for i in range(len(gang.pods)) if i not in gone]
+    podsets = [*gang.podsets[:at], replace(podset, count=to), *gang.podsets[at + 1 :]]
+    return replace(
+        gang,
+        size=gang.size - (podset.count - to),
+        pods=tuple(gang.pods[i] for i in kept),
+        podsets=tuple(podsets),
+        podset_of=tuple(gang.podset_of[i] for i in kept),
+    )
+
+
+def coarser_level(cluster: Cluster, gang: Gang, now: float) -> CoarserLevel | None:
+    """Return the finest level coarser than the asked one at which the gang fits.
+
+    Where podsets ask for different levels it is the one that goes up least; of equals the finest.
+    """
+    keys = cluster.policy.levels.keys
+    asked = {podset.request.level for podset in gang.podsets}
+    levels = sorted((keys.index(key) for key in asked if key in keys), reverse=True)
+    for up in range(1, len(keys) + 1):
+        for level in (level for level in levels if level - up >= -1):
+            to = keys[level - up] if up <= level else None
+            if isinstance(place_gang(cluster, with_level(gang, keys[level], to), now), Reservation):
+                return CoarserLevel(keys[level], to)
+    return None
+
+
+def with_level(gang: Gang, was: str, to: str | None) -> Gang:
+    """Return the gang with every podset that asks for level ``was`` asking for ``to``."""
+
+    def changed(podset: PodSet) -> PodSet:
+        if podset.request.level != was:
+            return podset
+        return replace(podset, request=_coarser(podset.request, to))
+
+    return replace(gang, podsets=tuple(map(changed, gang.podsets)))
+
+
+def _coarser(request: TopologyRequest, to: str | None) -> TopologyRequest:
+    if to is None:
+        anywhere = None if request.slices else True
+        return replace(request, required=None, preferred=None, unconstrained=anywhere, group=None)
+    if request.required is not None:
+        return replace(request, required=to)
+    return replace(request, preferred=to)
