@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -22,10 +22,11 @@ _METAVARS = {
     "levels": "KEY,KEY,...",
 }
 _EPILOG = """\
-Every flag is also an environment variable and a key of the configuration file:
---drain-seconds is STOWPLAN_DRAIN_SECONDS and drain_seconds. A flag is stronger than a
+A flag with a variable beside it is also that variable, and a key of the configuration file:
+{flag} is {variable} and {key}. A flag is stronger than a
 variable, a variable than the file. stowplan config prints what is in force and why.
 """
+_EXAMPLES = ("drain_seconds", "from_file")  # of the epilog: the first that the command reads
 
 
 def read(
@@ -34,6 +35,9 @@ def read(
     argv: Sequence[str],
     rules: Sequence[Rule] = RULES,
     add_others: Callable[[argparse.ArgumentParser], object] | None = None,
+    judge_others: Callable[[argparse.Namespace], Iterable[Violation]] | None = None,
+    keys: Sequence[str] = KEYS,
+    usage: str = "[flags]",
 ) -> tuple[InForce, argparse.Namespace]:
     """Return the settings in force for ``command``, and the flags that are no settings.
 
@@ -43,25 +47,34 @@ def read(
         argv: what follows the command.
         rules: what the settings must obey.
         add_others: adds the command's own flags.
+        judge_others: yields what is wrong with their values.
+        keys: the settings that the command reads: those have a flag. Others may still stand in the
+            configuration file and the environment, which commands share.
+        usage: what follows the command in the first line of its help.
 
     Raises:
         InvalidObjectError: with all that is wrong with flags, environment and file.
     """
-    parser = _parser(command, summary)
+    parser = _parser(command, summary, usage, next(key for key in _EXAMPLES if key in keys))
     if add_others is not None:
         add_others(parser)
+    for key in keys:
+        _add(parser, key)
     namespace, unknown = parser.parse_known_args(argv)
     given = {key: value for key, value in vars(namespace).items() if key in KEYS}
-    mistyped = _mistyped(unknown, ["--config", "--help", *map(flag_of, KEYS)], command)
-    return resolve(given, os.environ, namespace.config, rules, mistyped), namespace
+    own = [flag_of(name) for name in vars(namespace) if name not in KEYS]
+    wrong = _mistyped(unknown, ["--help", *own, *map(flag_of, keys)], command)
+    if judge_others is not None:
+        wrong += judge_others(namespace)
+    return resolve(given, os.environ, namespace.config, rules, wrong), namespace
 
 
-def _parser(command: str, summary: str) -> Parser:
+def _parser(command: str, summary: str, usage: str, example: str) -> Parser:
     parser = Parser(
         prog=command,
-        usage=f"{command} [flags]",
+        usage=f"{command} {usage}",
         description=summary,
-        epilog=_EPILOG,
+        epilog=_EPILOG.format(flag=flag_of(example), variable=variable_of(example), key=example),
     )
     parser.add_argument(
         "--config",
@@ -69,8 +82,6 @@ def _parser(command: str, summary: str) -> Parser:
         metavar="FILE",
         help=f"Configuration file, YAML or JSON. [{CONFIG_VARIABLE}]",
     )
-    for key in KEYS:
-        _add(parser, key)
     return parser
 
 
@@ -99,14 +110,18 @@ def _metavar(key: str, annotation: Any) -> str:
 def _mistyped(unknown: Sequence[str], known: Sequence[str], command: str) -> list[Violation]:
     """Return a violation for each flag that does not exist, and for each stray word."""
     help_text = f"see {command} --help"
+    elsewhere = {flag_of(key): variable_of(key) for key in KEYS}
     violations: list[Violation] = []
     after_flag = False  # then a word is probably the value of a flag that does not exist
     for word in unknown:
         if word.startswith("-"):
             flag, equals, _ = word.partition("=")
             after_flag = not equals
-            remedy = did_you_mean(flag, known, help_text)
-            violations.append(Violation(flag, "invalid", None, "must be a known flag", remedy))
+            problem, remedy = "must be a known flag", did_you_mean(flag, known, help_text)
+            if flag in elsewhere:
+                problem = f"must not be given to {command}, which has no use for it"
+                remedy = f"remove it; {elsewhere[flag]} and the file are shared by all commands"
+            violations.append(Violation(flag, "invalid", None, problem, remedy))
         elif not after_flag:
             problem = "must follow a flag"
             violations.append(Violation(word, "invalid", None, problem, help_text))

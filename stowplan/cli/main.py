@@ -5,17 +5,19 @@ asked for, so that no command pays for the libraries of another.
 """
 
 import argparse
+import contextlib
+import gc
 import importlib
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from stowplan.api.errors import StowplanError
 from stowplan.cli.parser import Parser
 from stowplan.cli.spelling import did_you_mean
-from stowplan.telemetry.build import version
 
 OK = 0
 BAD_INPUT = 2
@@ -24,22 +26,66 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: its module has ``run(arguments) -> exit status``."""
+    """One command.
+
+    Attributes:
+        module: has ``run(arguments) -> exit status``.
+        summary: for the list of commands.
+        answers_once: it reads, prints one answer and ends; see ``_answer_once``.
+    """
 
     module: str
     summary: str
+    answers_once: bool = False
 
 
 COMMANDS = {
     "serve": Command("stowplan.cli.serve", "answer kube-scheduler's extender calls"),
+    "place": Command("stowplan.cli.place", "tell where a job would go, or why nowhere", True),
+    "tree": Command("stowplan.cli.tree", "show the topology and the room in it", True),
     "config": Command("stowplan.cli.config", "print the settings in force, and where from"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that ``argv`` names and return the exit status."""
+    """Run the command that ``argv`` names and return the exit status.
+
+    Without ``argv`` this is the process, with its arguments. Then a command that answers once ends
+    it, and nothing is returned.
+    """
+    arguments = sys.argv[1:] if argv is None else argv
+    command = COMMANDS.get(arguments[0]) if arguments else None
+    if argv is None and command is not None and command.answers_once:
+        _answer_once(arguments)
+    return _reported(arguments)
+
+
+def _answer_once(arguments: Sequence[str]) -> NoReturn:
+    """Run a command and end the process, without what does not pay for a single answer.
+
+    Every liberty is taken here. Kernels stay plain Python and numba is not imported: that alone
+    takes longer than many decisions (hot-paths, section 3). Garbage is not looked for, since what
+    was read is needed to the end, nor are plugins of pydantic. The interpreter is not torn down:
+    such a command starts no thread or process, holds no temporary file and registers nothing to be
+    done at the end, and what it wrote has been flushed.
+    """
+    os.environ.setdefault("STOWPLAN_JIT", "0")  # read when the kernels are imported
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    gc.disable()
     try:
-        status = _dispatch(sys.argv[1:] if argv is None else argv)
+        status = _reported(arguments)
+    except SystemExit as left:  # the parser has printed help, or what is wrong
+        status = left.code if isinstance(left.code, int) else BAD_INPUT
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # nobody is left who could be told
+            stream.flush()
+    os._exit(status)
+
+
+def _reported(arguments: Sequence[str]) -> int:
+    """Run the command and return the exit status; trouble is told on standard error."""
+    try:
+        status = _dispatch(arguments)
         sys.stdout.flush()
     except StowplanError as error:
         print(error, file=sys.stderr)
@@ -81,7 +127,17 @@ def _parser() -> Parser:
         description="Place gangs of GPU pods whole into one topology domain.",
         epilog=f"commands:\n{listed}\n\nstowplan COMMAND --help tells more of one.",
     )
-    parser.add_argument("--version", action="version", version=f"stowplan {version()}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="Print the version and leave.")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
+
+
+class _Version(argparse.Action):
+    """Finds out the version only for whoever asks; that takes longer than to parse flags."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from stowplan.telemetry.build import version
+
+        print(f"stowplan {version()}")
+        parser.exit()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stowplan.cli import config
+from stowplan.cli import config, place, tree
 from stowplan.cli.main import COMMANDS, main
 from stowplan.cli.settings import KEYS, flag_of, variable_of
 
@@ -82,8 +82,11 @@ def test_help_needs_none_of_the_heavy_libraries() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+OF_COMMAND = {"serve": KEYS, "config": KEYS, "place": place.KEYS, "tree": tree.KEYS}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_a_command_shows_each_flag_with_its_variable(
+def test_the_help_of_a_command_shows_each_of_its_settings_with_flag_and_variable(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
@@ -91,9 +94,33 @@ def test_the_help_of_a_command_shows_each_flag_with_its_variable(
     assert left.value.code == 0
     helped = " ".join(capsys.readouterr().out.split())
     for key in KEYS:
-        assert f"{flag_of(key)} " in helped
-        assert f"[{variable_of(key)}" in helped
+        assert (f"{flag_of(key)} " in helped) == (key in OF_COMMAND[command])
+        assert (f"[{variable_of(key)}" in helped) == (key in OF_COMMAND[command])
     assert "Undefined" not in helped
+
+
+@pytest.mark.parametrize("command", ["place", "tree"])
+def test_settings_of_other_commands_may_stand_where_all_commands_look(
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("STOWPLAN_DRAIN_SECONDS", "7")
+    config = tmp_path / "stowplan.yaml"
+    config.write_text("listen: 127.0.0.1:9999\nlevels: topology.example.com/rack")
+    job = ("--job", "examples/jobs/fits.yaml") if command == "place" else ()
+    monkeypatch.chdir(REPOSITORY)
+    assert main([command, "--config", str(config), "--from-file", "examples/one-rack", *job]) == 0
+    assert "topology.example.com/rack" in capsys.readouterr().out
+
+
+def test_a_setting_of_another_command_that_is_broken_is_told_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STOWPLAN_DRAIN_SECONDS", "soon")
+    assert main(["tree", "--from-file", "nowhere"]) == 2
+    assert "STOWPLAN_DRAIN_SECONDS: must be a valid number" in capsys.readouterr().err
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,6 +167,9 @@ def test_a_command_line_that_cannot_be_read_is_one_line_and_status_2(
         pytest.param(["--level", "rack"], ["--level: must be a known flag"], id="with its value"),
         pytest.param(["--xyzzy=1"], ["--xyzzy: must be a known flag; see stow"], id="nothing like"),
         pytest.param(["cluster.json"], ["cluster.json: must follow a flag"], id="a stray word"),
+        pytest.param(
+            ["--outptu=json"], ["--outptu: must be a known flag; did you mean --output?"], id="own"
+        ),
         pytest.param(
             ["--confg=a", "b"], ["--confg: must be", "b: must follow a flag"], id="both of them"
         ),
