@@ -71,6 +71,7 @@ def _answer_once(arguments: Sequence[str]) -> NoReturn:
     """
     os.environ.setdefault("STOWPLAN_JIT", "0")  # read when the kernels are imported
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy starts a pool of them, for nothing
     gc.disable()
     try:
         status = _reported(arguments)

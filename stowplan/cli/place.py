@@ -131,7 +131,7 @@ def _job_objects(job: str, namespace: str) -> list[Object]:
     if job == _STDIN:
         content = sys.stdin.buffer.read()
         name = "stdin.json" if content.lstrip()[:1] in (b"{", b"[") else "stdin.yaml"
-        version = reading.Version([(name, content)], b"", [])
+        version = reading.Version([(name, content)], [])
     else:
         version = reading.read([Path(job)])
     collected = Collected()

@@ -39,7 +39,7 @@ class FileSource:
         self._looked_at = signature(self._paths)
         version = read(self._paths)
         objects = parse(version)
-        self._good = version.digest
+        self._good = version.digest()
         return objects
 
     async def watch(
@@ -72,7 +72,8 @@ class FileSource:
     async def _take(self, on_change: OnChange, on_refused: OnRefused | None) -> None:
         try:
             version = await asyncio.to_thread(read, self._paths)
-            if version.digest == self._good:
+            digest = await asyncio.to_thread(version.digest)
+            if digest == self._good:
                 if self._refused:
                     log.info("files are back at the last good version")
                 self._refused = False
@@ -86,5 +87,5 @@ class FileSource:
             if on_refused is not None:
                 on_refused(refused)
         else:
-            self._good, self._refused = version.digest, False
+            self._good, self._refused = digest, False
             log.info("files loaded", objects=len(objects))

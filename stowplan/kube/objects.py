@@ -1,6 +1,6 @@
 """Documents -> the Kubernetes objects in them, each checked for what tells it from others."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from stowplan.api.errors import Violation
@@ -98,7 +98,7 @@ def _missing(found: Object) -> Iterator[tuple[str, object]]:
         if not _is_text(found.get(field)):
             yield field, found.get(field)
     metadata = found.get("metadata")
-    if not isinstance(metadata, Mapping):
+    if not isinstance(metadata, dict):
         yield "metadata.name", metadata
         return
     if not _is_text(metadata.get("name")):

@@ -36,26 +36,30 @@ class Version:
     """What stood in the files at one time."""
 
     contents: list[tuple[str, bytes]]
-    digest: bytes
     violations: list[Violation]
+
+    def digest(self) -> bytes:
+        """Return what differs between two versions with different content."""
+        digest = hashlib.blake2b()
+        for file, content in self.contents:
+            digest.update(hashlib.blake2b(file.encode()).digest())
+            digest.update(hashlib.blake2b(content).digest())
+        if self.violations:
+            digest.update(b"not all could be read")
+        return digest.digest()
 
 
 def read(paths: Iterable[Path]) -> Version:
     """Return what stands in the files now, readable or not."""
     contents: list[tuple[str, bytes]] = []
     violations: list[Violation] = []
-    digest = hashlib.blake2b()
     for found in _files(paths):
         content = found if isinstance(found, Violation) else _content(found)
         if isinstance(content, Violation):
             violations.append(content)
-            continue
-        contents.append((str(found), content))
-        digest.update(hashlib.blake2b(str(found).encode()).digest())
-        digest.update(hashlib.blake2b(content).digest())
-    if violations:
-        digest.update(b"not all could be read")
-    return Version(contents, digest.digest(), violations)
+        else:
+            contents.append((str(found), content))
+    return Version(contents, violations)
 
 
 def parse(version: Version) -> list[Object]:

@@ -7,7 +7,9 @@ the command line. Read ``docs/placement.md``, then in this order:
 - the picture: ``records``, ``state``, ``gangs``, ``owners``, ``ledger``, ``cluster``;
 - the rules: ``request``, ``rules``, ``plan``, ``podset`` (one podset), ``roles`` (podsets of one
   gang), ``complete`` (what is missing), ``replace`` and ``resize`` (as Kueue does it), ``placing``;
-- the answers: ``decide`` for kube-scheduler; ``ask``, ``explain`` and ``advice`` for people.
+- what is told to Kueue and by it: ``assignment``, ``encoding``, ``release``, ``health``;
+- the answers: ``decide`` for kube-scheduler; ``ask``, ``explain`` and ``advice`` for people, about
+  a gang or about a file of ``jobs``; ``overview`` of the tree.
 
 The wording of every refusal is in ``reasons``, the names of all keys in ``keys``.
 """

@@ -73,12 +73,12 @@ def _fewer(gang: Gang, room: Headroom, i: int) -> Iterator[tuple[int, int, int]]
     podset = gang.podsets[at]
     runs = podset.count - room.demands[i].podset.count
     slices = podset.request.slices
-    least = max(slices[0].size if slices else 1, runs + 1)
-    most = min(_most_of(room, i) + runs, podset.count - 1)
     smaller = podset.request.last_slice == "smaller"
+    least = max(slices[0].size if slices else 1, runs + 1)  # no slice may exceed the podset
+    most = min(_most_of(room, i) + runs, podset.count - 1)
     for to in range(most, least - 1, -1):
         rest = to % slices[0].size if slices and not gang.grows else 0
-        if not rest or (smaller and rest % slices[-1].size == 0):
+        if not rest or (smaller and rest % podset.request.inner_size == 0):
             yield podset.count - to, at, to
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from stowplan.api.errors import InvalidObjectError, Violation
@@ -101,13 +102,13 @@ class Objects:
             try:
                 match obj.get("kind"):
                     case "Node":
-                        node = NodeRecord.of(core.read(core.Node, obj, _name(obj)))
+                        node = NodeRecord.of(core.read(core.Node, obj, partial(_name, obj)))
                         nodes[node.name] = node
                     case "Pod":
-                        pod = PodRecord.of(core.read(core.Pod, obj, _name(obj)))
+                        pod = PodRecord.of(core.read(core.Pod, obj, partial(_name, obj)))
                         pods[pod.key] = pod
                     case str(kind) if _group(obj) == keys.API_GROUPS.get(kind):
-                        owner = OwnerRecord.of(core.read(core.Owner, obj, _name(obj)))
+                        owner = OwnerRecord.of(core.read(core.Owner, obj, partial(_name, obj)))
                         known[owner.namespace, owner.kind, owner.name] = owner
                     case _:
                         pass

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from stowplan.placement.plan import NoFit, Profile
+from stowplan.placement.plan import NoFit, Profile, plan_of
 from stowplan.placement.podset import NO_LEAVES, Assigned, PodSet, Region, fit
 from stowplan.placement.request import Share, TopologyRequest
 from stowplan.placement.rules import STOWPLAN, Rules
@@ -49,6 +49,9 @@ def complete(
         The new places alone.
     """
     view = state.view()
+    plan = plan_of(view.tree.levels, podset.request, profile, bool(podset.preferred), rules)
+    if isinstance(plan, NoFit):
+        return plan
     if regions is None:
         around = regions_around(view, podset.request, [*(leaf for leaf, _ in kept), *beside])
         if isinstance(around, NoFit):
@@ -142,8 +145,6 @@ class _Completion:
         layers = self.podset.request.slices
         keys = self.view.tree.levels.keys
         for at in range(len(layers) - 1, -1, -1):
-            if layers[at].level not in keys:
-                return NoFit("slice-level-unknown", layers[at].level)
             for domain, lacks in self._broken(keys.index(layers[at].level), layers[at].size):
                 count = min(lacks, missing - self.new.total())
                 # In that one domain "preferred" means all of them; "required" would forbid a share
@@ -153,6 +154,7 @@ class _Completion:
                     layers=layers[at + 1 :],
                     share=self.podset.request.share,
                 )
+                request = part_of(request, count)
                 if count and (failed := self._place(count, request, [domain])) is not None:
                     return failed
         return None
@@ -160,7 +162,10 @@ class _Completion:
     def place_rest(self, missing: int, regions: Sequence[int | None]) -> NoFit | None:
         """Place what mending left over, in the first of ``regions`` that holds it."""
         count = missing - self.new.total()
-        return self._place(count, self.podset.request, regions) if count else None
+        request = self.podset.request
+        if request.last_slice == "smaller":
+            request = part_of(request, count)
+        return self._place(count, request, regions) if count else None
 
     def answer(self) -> Assigned:
         """Return the new places."""
@@ -178,7 +183,7 @@ class _Completion:
     def _place(
         self, count: int, request: TopologyRequest, regions: Sequence[int | None]
     ) -> NoFit | None:
-        podset = replace(self.podset, count=count, request=part_of(request, count))
+        podset = replace(self.podset, count=count, request=request)
         answer: Assigned | NoFit = NoFit("none-fit")
         for domain in regions:
             region = Region(domain, self.excluded, tuple(self.places.items()))
@@ -211,5 +216,5 @@ def part_of(request: TopologyRequest, count: int) -> TopologyRequest:
     layers = request.slices
     if not layers or count % layers[0].size == 0:
         return request
-    kept = layers if count % layers[0].size % request.innermost == 0 else layers[:1]
+    kept = layers if count % layers[0].size % request.inner_size == 0 else layers[:1]
     return replace(request, slice_level=None, slice_size=None, layers=kept, last_slice="smaller")

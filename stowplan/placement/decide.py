@@ -247,7 +247,16 @@ def _one_more(
             return reasons.rest_does_not_fit(required, reasons.NO_NODE_USABLE)
         regions = [domain]
     preferred = pod.preferred if cluster.policy.weigh_affinity else ()
-    podset = replace(like, count=1, amounts=pod.requests, filters=pod.filters, preferred=preferred)
+    # Pods beyond the gang's size need not come as whole slices.
+    request = replace(like.request, last_slice="smaller")
+    podset = replace(
+        like,
+        count=1,
+        amounts=pod.requests,
+        filters=pod.filters,
+        preferred=preferred,
+        request=request,
+    )
     excluded = excluded_leaves(cluster, view, gang.id, now)
     policy = cluster.policy
     answer = complete(

@@ -96,11 +96,12 @@ def _tried(
     cluster: Cluster, gang: Gang, room: Headroom, level: int, possible: Mask, now: float
 ) -> Mask:
     """Return which of the ``possible`` domains hold the whole gang: it is placed inside each."""
-    holds = np.zeros_like(possible)
+    view, policy, holds = room.view, cluster.policy, np.zeros_like(possible)
     if level == ALL or not possible.any():
         return holds  # the whole cluster does not: the gang was refused
-    view, policy = room.view, cluster.policy
     asking = _asking_for(gang, policy.levels, level)
+    if asking is None:
+        return holds
     found = place_gang(cluster, asking, now)
     if not isinstance(found, Reservation):
         return holds
@@ -117,24 +118,26 @@ def _tried(
     return holds
 
 
-def _asking_for(gang: Gang, levels: Levels, level: int) -> Gang:
+def _asking_for(gang: Gang, levels: Levels, level: int) -> Gang | None:
     """Return the gang with all of it in one domain of ``level``, whatever it asked for itself.
 
-    Slices of coarser domains then say nothing more, and shares of such are counted already.
+    Slices of coarser domains then say nothing more. None where a share forbids so many pods there.
     """
-
-    def within(request: TopologyRequest) -> TopologyRequest:
-        layers = [layer for layer in request.slices if levels.keys.index(layer.level) >= level]
-        share = request.share
-        return TopologyRequest(
+    podsets = []
+    for podset in gang.podsets:
+        request, share = podset.request, podset.request.share
+        if share and levels.keys.index(share.level) <= level:
+            if podset.count > share.of(podset.count):
+                return None
+            share = None
+        request = TopologyRequest(
             required=levels.keys[level],
-            layers=tuple(layers),
+            layers=tuple(a for a in request.slices if levels.keys.index(a.level) >= level),
             last_slice=request.last_slice,
-            share=share if share and levels.keys.index(share.level) > level else None,
+            share=share,
             group=request.group,
         )
-
-    podsets = (replace(p, request=within(p.request), preferred=()) for p in gang.podsets)
+        podsets.append(replace(podset, request=request, preferred=()))
     return replace(gang, podsets=tuple(podsets))
 
 

@@ -26,6 +26,7 @@ from stowplan.topology.tree import Quantity, Room
 
 Leaves = Quantity | slice  # which leaves, counted from the first one
 EVERY = slice(None)
+OUTSIDE = -1  # a leaf that no domain has: the node is not in the tree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +82,7 @@ class Headroom:
         view: the cluster.
         demands: what has no place yet, podset by podset.
         groups: which of them share a domain.
-        home: leaves of all pods of the gang that run already.
+        home: leaves of all pods of the gang that run already, perhaps ``OUTSIDE``.
         leader: position in ``demands`` of the pod that leads another podset; None for none.
         exact: the counts alone decide whether the gang fits.
     """
@@ -107,8 +108,7 @@ class Headroom:
                 demands.append(_demand(cluster, gang, at, podset, plan, now))
         runs: list[list[int]] = [[] for _ in podsets]
         for at, pod in gang.bound:
-            if pod.node in view.leaf_of:
-                runs[at].append(view.leaf_of[pod.node])
+            runs[at].append(view.leaf_of.get(pod.node, OUTSIDE))
         index = {demand.at: i for i, demand in enumerate(demands)}
         together, leader = [], None
         for group in groups_of(gang.podsets, range(len(podsets)), view):
@@ -232,11 +232,9 @@ def _demand(
 
 def _cuts(levels: Levels, plan: Plan, layers: tuple[Layer, ...], pods: int, rest: int) -> Cuts:
     """Return what keeps so many pods together and apart; the last slice has ``rest`` pods."""
-    cuts = [
-        Cut(levels.keys.index(layer.level), layer.size, named=layer.size > 1) for layer in layers
-    ]
+    cuts = [Cut(levels.keys.index(layer.level), layer.size) for layer in layers]
     if cuts:
-        cuts[0] = replace(cuts[0], rest=rest, named=True)
+        cuts[0] = replace(cuts[0], rest=rest)
     if plan.share is not None and pods > (most := plan.share.of(pods)):
         size = plan.slicing.size if plan.share_level < plan.slicing.level else 1
         cuts.append(Cut(plan.share_level, size, most, named=False))

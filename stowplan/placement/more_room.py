@@ -41,7 +41,7 @@ def more_room(
     for name in sorted(names, key=lambda name: (name != scarce, name)):
         change = _least(room, names.index(name))
         if change is not None:
-            with _offered(cluster.state, change):
+            with offered(cluster.state, change):
                 fits = isinstance(place_gang(cluster, gang, now), Reservation)
             if fits:
                 found.append(change)
@@ -211,7 +211,7 @@ def _node_on(room: Headroom, leaf: int) -> str:
 
 
 @contextmanager
-def _offered(state: ClusterState, change: MoreRoom) -> Iterator[None]:
+def offered(state: ClusterState, change: MoreRoom) -> Iterator[None]:
     """Let nodes offer more for a while; in the end nothing has happened."""
     generation = state.generation
     new_to_all = change.resource not in state.view().rows

@@ -174,7 +174,8 @@ def _slicing(layers: tuple[Layer, ...], keys: tuple[str, ...], level: int) -> Sl
     at = keys.index(outer.level)
     if at < level:
         return NoFit("slice-level-above", keys[level], slice_level=outer.level)
-    slicing = Slicing(at, outer.size, np.ones(len(keys), dtype=np.int64))
+    ends = np.zeros(len(keys), dtype=np.int64)
+    slicing = Slicing(at, outer.size, np.ones(len(keys), dtype=np.int64), ends=ends)
     for before, layer in pairwise(layers):
         if layer.level not in keys:
             return NoFit("slice-level-unknown", layer.level)
@@ -184,5 +185,6 @@ def _slicing(layers: tuple[Layer, ...], keys: tuple[str, ...], level: int) -> Sl
         if before.size % layer.size:
             return NoFit("slice-size-indivisible", layer.level)
         slicing.unit_at[at + 1 : inner + 1] = layer.size
+        ends[inner] = 1
         at = inner
     return slicing

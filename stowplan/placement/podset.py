@@ -1,7 +1,7 @@
 """One podset -> pods per leaf, or why it does not fit (domain-fit, sections 5, 6 and 13)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from stowplan.topology.balanced import even_shares
 from stowplan.topology.choose import FOUND, MOST, Search
 from stowplan.topology.fit import NEVER, Counts, Slicing, allowed_leaves, counts_of
 from stowplan.topology.levels import HOSTNAME
-from stowplan.topology.tree import Flags, Index, Quantity
+from stowplan.topology.tree import Flags, Index, Quantity, TreeArrays
 
 NO_LEAVES: Index = np.empty(0, dtype=np.int32)
 
@@ -100,6 +100,13 @@ def fit(
     plan = plan_of(levels, podset.request, profile, bool(podset.preferred), rules)
     if isinstance(plan, NoFit):
         return plan
+    if region.domain is not None:
+        inside = _inside(view, podset, plan, region.domain, rules)
+        if isinstance(inside, NoFit):
+            return inside
+        if inside is not podset.request:
+            podset = replace(podset, request=inside)
+            return fit(view, shapes, podset, profile, region, rules)
     level, slicing = plan.level, plan.slicing
     if plan.share is not None or plan.layers:
         found = _slicing(view, podset, plan, region, rules)
@@ -114,7 +121,9 @@ def fit(
     if (left := _left_of_share(view, slicing, region)) < podset.count:
         kind: FailureKind = "partial-fit" if left else "none-fit"
         return NoFit(kind, levels.keys[search.level], left, podset.count, top=search.low)
+    arrays = _searched(view, plan, search)
     special = plan.layers or podset.leader or podset.preferred or plan.balanced
+    special = special or arrays is not view.tree.arrays
     if slicing is plan.slicing and not special:
         shape = shapes.get(podset.amounts, podset.filters, view)
         counts = shape.counts
@@ -137,11 +146,60 @@ def fit(
         counts = _counts(view, podset, slicing, region)
         used = _place_evenly(view, plan, search, slicing, counts) if plan.balanced else 0
         if not used:
-            used = place(view.tree.arrays, search, slicing, plan.style, counts, False, view.work)
+            used = place(arrays, search, slicing, plan.style, counts, False, view.work)
     if used == 0 and (view.work.report[0] != FOUND or not view.leaves.usable.any()):
         usable = _usable(view, region)
         return _shortage(view, podset, plan, slicing, counts, usable, not rules.leader_unnamed)
     return _assigned(view, podset, used)
+
+
+def _inside(
+    view: View, podset: PodSet, plan: Plan, domain: int, rules: Rules
+) -> TopologyRequest | NoFit:
+    """Return what the podset asks for below ``domain``.
+
+    What lies below one domain lies in one of each coarser level, where that has a name: slices of
+    such levels are whole as long as their sizes come out even.
+    """
+    tree, request = view.tree, podset.request
+    level = tree.level_of(domain)
+    coarser = [plan.stop] if plan.required and plan.stop < level else []
+    if plan.layers and plan.slicing.level < level:
+        coarser += [tree.levels.keys.index(layer.level) for layer in plan.layers]
+    if any(at < level and not tree.arrays.named[tree.ancestor(domain, at)] for at in coarser):
+        return NoFit("none-fit", tree.levels.keys[max(plan.stop, 0)], 0, podset.count)
+    if not (plan.layers and plan.slicing.level < level):
+        return request
+    if _leaves_a_rest(podset, rules):
+        return NoFit("slices-leave-a-rest", plan.layers[0].level)
+    finer = tuple(x for x in plan.layers if tree.levels.keys.index(x.level) >= level)
+    return replace(request, slice_level=None, slice_size=None, layers=finer)
+
+
+def _leaves_a_rest(podset: PodSet, rules: Rules) -> bool:
+    """Whether pods that fill no whole slice are not allowed to make a smaller one."""
+    layers = podset.request.slices
+    rest = podset.count % layers[0].size if layers else 0
+    if not rest or rules.rest_is_dropped:
+        return False
+    return podset.request.last_slice != "smaller" or rest % podset.request.inner_size != 0
+
+
+def _searched(view: View, plan: Plan, search: Search) -> TreeArrays:
+    """Return the tree for a search: a domain below a nameless one is in no required domain."""
+    arrays = view.tree.arrays
+    if not plan.required or search.level <= search.stop:
+        return arrays
+    low, high = view.tree.range_of(search.stop)
+    nameless = low + np.flatnonzero(arrays.named[low:high] == 0)
+    if not nameless.size:
+        return arrays
+    named = arrays.named.copy()
+    for d in nameless.tolist():
+        for level in range(search.stop + 1, search.level + 1):
+            first, end = view.tree.below(d, level)
+            named[first:end] = 0
+    return arrays._replace(named=named)
 
 
 def _place_evenly(view: View, plan: Plan, search: Search, slicing: Slicing, counts: Counts) -> int:
@@ -172,11 +230,10 @@ def _slicing(
 ) -> Slicing | NoFit:
     """Add to the plan's slicing what depends on the count: the rest, and shares per domain."""
     slicing = plan.slicing
-    rest = podset.count % slicing.size
-    if rest and not rules.rest_is_dropped:
-        if podset.request.last_slice != "smaller" or rest % podset.request.innermost:
-            return NoFit("slices-leave-a-rest", plan.layers[0].level)
-        slicing = slicing._replace(rest=rest)
+    if _leaves_a_rest(podset, rules):
+        return NoFit("slices-leave-a-rest", plan.layers[0].level)
+    if not rules.rest_is_dropped:
+        slicing = slicing._replace(rest=podset.count % slicing.size)
     if plan.share is None:
         return slicing
     kept = sum(pods for _, pods in region.kept)

@@ -53,7 +53,7 @@ class NodeRecord:
         return cls(
             name=meta.name,
             labels=meta.labels or {},
-            annotations=hash(tuple(sorted((meta.annotations or {}).items()))),
+            annotations=hash(frozenset((meta.annotations or {}).items())),
             allocatable=tuple(sorted(allocatable.items())),
             taints=repelling_taints(spec.taints),
             conditions=tuple(sorted((c.type, c.status) for c in status.conditions or ())),

@@ -109,9 +109,9 @@ class TopologyRequest:
         return ()
 
     @property
-    def innermost(self) -> int:
-        """How many pods the innermost layer below the outer one keeps together; else 1."""
-        return self.slices[-1].size if len(self.slices) > 1 else 1
+    def inner_size(self) -> int:
+        """How many pods the layer below the outer one keeps together; finer ones divide it."""
+        return self.slices[1].size if len(self.slices) > 1 else 1
 
     @property
     def together(self) -> "str | TopologyRequest":

@@ -26,6 +26,7 @@ class Group:
     Attributes:
         members: their positions, the largest request first.
         podsets: what is placed, in this order; a leader stands in its workers' podset.
+        counted: the same with the leader as a podset of its own.
         leader: position of the leader that the first podset has.
         level: the finest level that they ask for; None for none.
         top: the coarsest one that will do; None where several domains will do in the end.
@@ -33,6 +34,7 @@ class Group:
 
     members: tuple[int, ...]
     podsets: tuple[PodSet, ...]
+    counted: tuple[PodSet, ...]
     leader: int | None
     level: int | None
     top: int | None
@@ -91,7 +93,8 @@ def _group(members: list[tuple[int, PodSet]], view: View) -> Group:
     keys = view.tree.levels.keys
     request = members[0][1].request
     levels = [keys.index(k) for k in (request.preferred, request.required) if k in keys]
-    leader = leader_of([podset for _, podset in members])
+    counted = tuple(podset for _, podset in members)
+    leader = leader_of(counted)
     if leader is not None:
         at, head = members[leader]
         workers_at, workers = members[1 - leader]
@@ -103,6 +106,7 @@ def _group(members: list[tuple[int, PodSet]], view: View) -> Group:
     return Group(
         members=tuple(at for at, _ in members),
         podsets=tuple(podset for _, podset in members),
+        counted=counted,
         leader=leader_at,
         level=levels[0] if levels else None,
         top=keys.index(request.required) if request.required in keys else None,
@@ -213,7 +217,7 @@ class _Search:
 
     def _regions(self) -> Iterator[int | None]:
         """Yield where all groups could be together: the finest domains first, then everything."""
-        podsets = [podset for group in self.groups for podset in group.podsets]
+        podsets = [podset for group in self.groups for podset in group.counted]
         levels = [group.level for group in self.groups if group.level is not None]
         for level in range(max(levels, default=-1), self._coarsest() - 1, -1):
             yield from self._holding(podsets, level, self.region.domain)
@@ -253,7 +257,7 @@ class _Search:
         if group.level is not None:
             top = max(floor, 0 if group.top is None else group.top)
             for level in range(max(group.level, floor), top - 1, -1):
-                yield from self._holding(group.podsets, level, within)
+                yield from self._holding(group.counted, level, within)
         if group.top is None:
             yield within
 

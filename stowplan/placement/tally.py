@@ -9,7 +9,9 @@ from stowplan.placement.domains import Mask, bounds, candidates, count, first_of
 from stowplan.placement.headroom import Headroom
 from stowplan.topology.tree import Quantity, Room
 
+# What a domain is short of when no resource is to blame, beside what ``reasons`` knows.
 NODES_EXCLUDED = "every node was refused for the gang a short while ago"
+RUNS_ELSEWHERE = "pods of the gang run in another domain"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +55,7 @@ class Tally:
                 free[demand.ask.rows] -= demand.ask.amounts[:, None] * taken
             placed.append(fits)
         shown = candidates(tree, level, room.home)
-        if not shown.any():  # the gang runs in several domains, and can be told of each
+        if not shown.any():  # the gang runs in several, so that none of them can hold it
             shown = candidates(tree, level, ())
         return cls(room, level, order, tuple(placed), tuple(before), shown)
 
@@ -75,6 +77,8 @@ class Tally:
         short = [k for k, need in enumerate(needs) if self.placed[k][d] < need]
         k = short[0] if short else needs.index(max(needs))
         at, free = self.order[k], self.before[k][:, low:high]
+        if not candidates(view.tree, self.level, self.room.home)[d]:
+            return at, RUNS_ELSEWHERE
         demand = self.room.demands[at]
         allowed = demand.allowed[low:high]
         if not view.leaves.usable[low:high].any():

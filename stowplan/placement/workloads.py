@@ -52,7 +52,7 @@ def workload_ends(
     helpful.sort(key=lambda option: option[0].size(scarce))
     likely = (w for w, at in helpful if room.may_fit(freed.room_without(at, free)))
     for workload in islice(likely, MOST_TRIES):
-        with _ended(cluster.state, workload):
+        with ended(cluster.state, workload):
             found = place_gang(cluster, gang, now)
         if isinstance(found, Reservation):
             return WorkloadEnds(workload.id, len(workload.taken))
@@ -79,7 +79,7 @@ def running(cluster: Cluster, but: GangId, now: float) -> list[Workload]:
 
 
 @contextmanager
-def _ended(state: ClusterState, workload: Workload) -> Iterator[None]:
+def ended(state: ClusterState, workload: Workload) -> Iterator[None]:
     """Free the room of a workload for a while; in the end nothing has happened."""
     generation = state.generation
     freed: list[tuple[str, Amounts]] = []

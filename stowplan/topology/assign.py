@@ -123,7 +123,7 @@ def place_warm(
     used = place(
         tree,
         Search(level, low, high, stop, required, need, 0),
-        Slicing(level_start.size - 2, 1, unit_at, 0, NEVER, unit_at),
+        Slicing(level_start.size - 2, 1, unit_at, 0, NEVER, unit_at, unit_at),
         Style(fill_from, False, False),
         Counts(pods, pods, pods, pods, report, report),  # the last two are never read
         True,

@@ -20,7 +20,7 @@ from stowplan.topology.fit import Counts, Slicing, add_up
 from stowplan.topology.jit import kernel
 from stowplan.topology.tree import Index, Quantity, TreeArrays
 
-MOST_STATES = 1 << 17  # what a search for the best set remembers, see ``best_set``
+MOST_STATES = 1 << 16  # ends the search for a best set; see there
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -348,8 +348,8 @@ def best_set(
         size: pods of one slice.
         order: how domains are compared.
         counts: what fits.
-        most_states: how many ways to begin a set are remembered, which bounds the search. Where
-            there are more, the set may be ``greedy``'s or another that spares more than the least.
+        most_states: how many ways to begin a set are looked at. Where there are more, the set is
+            the best so far, else that of ``greedy``: it may spare more than the least.
     """
     pool = candidates.copy()
     used, _, _ = greedy(pool, pool.size, need, leaders, order, counts)
@@ -404,7 +404,7 @@ def least_spare(
                 if missing > 0 and counts.leader[d] > 0:
                     left = states.pods[s] - counts.pods_wl[d]
                     count = _reach(s, d, missing - 1, left, count, states)
-        if states.best[0] == 0:
+        if states.best[0] == 0 or count == states.pods.size:
             break
     if states.best[0] > -MOST:
         before, domain = states.best[1], states.best[2]

@@ -105,6 +105,7 @@ class Slicing(NamedTuple):
             another hosts a leader: counts "with leader" are what is left beside it.
         share_level: level whose domains get at most so many pods each; ``NEVER`` for none.
         limit: (domains of that level,) how many; never read when there is none.
+        ends: (L,) 1 at the level of an inner layer: below it nothing keeps its pods together.
     """
 
     level: int
@@ -113,6 +114,7 @@ class Slicing(NamedTuple):
     rest: int = 0
     share_level: int = NEVER
     limit: Quantity = NOTHING
+    ends: Quantity = NOTHING
 
     @classmethod
     def none(cls, depth: int) -> "Slicing":
@@ -296,8 +298,7 @@ def _add_children(
     counts: Counts,
 ) -> None:
     unit = slicing.unit_at[level + 1]
-    # The last level of a layer: below it nothing makes sure that its pods stay together.
-    ends = unit > 1 and (level + 2 >= slicing.unit_at.size or slicing.unit_at[level + 2] != unit)
+    ends = level + 1 < slicing.ends.size and slicing.ends[level + 1] > 0
     pods = 0
     slices = 0
     affinity = 0

@@ -111,6 +111,11 @@ class Refusal:
     slice_level: int | None = None
 
 
+def required_level(request: Request) -> int | None:
+    """Return the level whose one domain must hold all pods."""
+    return request.level if request.mode == "required" else request.within
+
+
 def start_level(request: Request, level_count: int) -> int | None:
     """Return the level the search starts at (2), before a share makes it coarser."""
     if request.asks_a_level:
@@ -207,7 +212,7 @@ def _our_refusal(request: Request, level_count: int) -> Refusal | None:
     if request.share is not None:
         if not 0 <= request.share.level < level_count:
             return Refusal("level-unknown", request.share.level)
-        required = request.level if request.mode == "required" else request.within
+        required = required_level(request)
         if required is not None and request.share.level <= required:
             return Refusal("share-not-finer", request.share.level)
     size = request.slices[0][1] if request.slices else 1

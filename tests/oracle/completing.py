@@ -7,7 +7,7 @@ it leaves a choice, the choice is told in a comment.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tests.oracle.asking import Leaf, Path, Request, refusal_of
+from tests.oracle.asking import Leaf, Path, Request, refusal_of, required_level
 from tests.oracle.domains import NAMELESS
 from tests.oracle.fit import Failed, Placed, place
 
@@ -127,12 +127,13 @@ def _regions(kept: Mapping[Path, int], request: Request) -> list[Path]:
     if not kept or not request.asks_a_level:
         return [()]
     assert request.level is not None
-    stop = request.level if request.mode == "required" else request.within
+    stop = required_level(request)
     regions: list[Path] = []
     for level in range(request.level, (stop or 0) - 1, -1):
         common = {path[: level + 1] for path in kept}
-        # A nameless domain is never the one that is asked for.
-        if len(common) == 1 and (domain := common.pop())[-1] != NAMELESS:
-            regions.append(domain)
+        # A nameless domain is never the one that is asked for, nor what lies inside it.
+        asked = (level, level if stop is None else stop)
+        if len(common) == 1 and all((*common,)[0][at] != NAMELESS for at in asked):
+            regions.append(common.pop())
     # Required: pods in two of its domains are refused; else anywhere comes last.
     return regions if stop is not None else [*regions, ()]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tests.oracle.asking import MODES, PROFILES, Placed, refusal_of
 from tests.oracle.domains import (
+    NAMELESS,
     Ask,
     Domain,
     Leaf,
@@ -104,8 +105,10 @@ def _chosen(tree: list[list[Domain]], level_count: int, ask: Ask) -> tuple[int, 
     level = ask.start
     while True:
         packing = ask.packs(level, level_count)
-        # Doc: a nameless domain is never the one domain that a request asks for.
-        named = [domain for domain in tree[level] if domain.named]
+        # Doc: a nameless domain is never the one domain that a request asks for; so a host without
+        # a rack is no answer where a host is preferred and a rack required.
+        levels = (level, ask.stop) if ask.required else (level,)
+        named = [d for d in tree[level] if all(d.values[at] != NAMELESS for at in levels)]
         domains = ordered(named, True, packing, ask.use_affinity)
         holding = [i for i, d in enumerate(domains) if holds(d, ask.need, ask.guests, True)]
         if not packing and holding:

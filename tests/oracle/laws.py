@@ -8,7 +8,7 @@ that was placed at once, ``check_completion`` the pods that were added to some t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tests.oracle.asking import Ask, Leaf, Path, Placed, Request, ask_of, refusal_of
+from tests.oracle.asking import Ask, Leaf, Path, Placed, Request, ask_of, refusal_of, required_level
 from tests.oracle.domains import NAMELESS, counted, holds, merged_leaves
 
 
@@ -119,7 +119,7 @@ def _broken_shares(request: Request, workers: Mapping[Path, int]) -> Iterable[st
 
 
 def _broken_required(request: Request, placed: Placed) -> Iterable[str]:
-    level = request.level if request.mode == "required" else request.within
+    level = required_level(request)
     if level is None:
         return
     used = {values[: level + 1] for values in _used(placed)}
@@ -137,7 +137,8 @@ def _broken_levels(
         return  # affinity goes before a finer level or fewer domains (5; case affinity-adds-upward)
     tree = counted(merged, level_count, request, ask)
     for level in range(ask.start, ask.stop - 1, -1):
-        named = [domain for domain in tree[level] if domain.named]
+        asked = (level, ask.stop) if ask.required else (level,)
+        named = [d for d in tree[level] if all(d.values[at] != NAMELESS for at in asked)]
         if any(holds(domain, ask.need, ask.guests, True) for domain in named):
             used = {values[: level + 1] for values in _used(placed)}
             if len(used) > 1:

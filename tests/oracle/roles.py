@@ -6,7 +6,7 @@ Written from the document alone; where it leaves a choice, the choice is told in
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tests.oracle.asking import Leaf, Path, Request
+from tests.oracle.asking import Leaf, Path, Request, required_level
 from tests.oracle.completing import inside, without
 from tests.oracle.domains import MOST, NAMELESS, pods_per_domain, pods_that_fit
 from tests.oracle.fit import Failed, Placed, place
@@ -101,8 +101,7 @@ def check_gang(roles: Sequence[Role], level_count: int, placed: Sequence[Placed]
             broken += check_places(left, role.request, answer)
         taken += [(role.request.per_pod, path, pods) for path, pods in answer.workers.items()]
     for group in grouped(roles):
-        request = group.request
-        level = request.level if request.mode == "required" else request.within
+        level = required_level(group.request)
         indexes = [i for u in group.units for i in (u.index, u.leader_index) if i is not None]
         used = {path[: (level or 0) + 1] for i in indexes for path in placed[i].workers}
         if level is not None and len(used) > 1:
@@ -159,16 +158,19 @@ def _holding(
 ) -> list[Path]:
     """Return the domains of a level in a region with room for each podset alone, least first.
 
-    Whole pods are counted, slices are not. A nameless domain is never one that is asked for.
+    Whole pods are counted, slices are not. A nameless domain is never one that is asked for, nor
+    does anything inside it lie in a required one.
     """
     room: dict[Path, int] = {}
     for unit in units:
         leaves = inside(_left(unit.leaves, taken), region)
+        required = required_level(unit.request)
+        asked = {level} if required is None else {level, min(level, required)}
         for per_pod, count in unit.podsets:
             counts = pods_per_domain(leaves, level_count, per_pod)
             for path, pods in counts.items():
                 if len(path) == level + 1 and path[: len(region)] == region:
-                    enough = pods >= count and path[-1] != NAMELESS
+                    enough = pods >= count and all(path[at] != NAMELESS for at in asked)
                     room[path] = room.get(path, 0) + (pods if enough else NEVER)
     return sorted((p for p in room if room[p] >= 0), key=lambda path: (room[path], path))
 
@@ -212,8 +214,7 @@ def _choices(
     if group.level is None:  # without a level the region as a whole
         yield region, False
         return
-    request = group.request
-    required = request.level if request.mode == "required" else request.within
+    required = required_level(group.request)
     # A level coarser than the region's has one domain there, the region.
     coarsest = max(len(region) - 1, 0 if required is None else required)
     for level in range(max(group.level, coarsest), coarsest - 1, -1):

@@ -3,6 +3,7 @@
 Every list and map may be JSON null (fact E8), and a quantity may be a bare number.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -277,16 +278,22 @@ class Owner(Wire):
 Model = TypeVar("Model", bound=Wire)
 
 
-def read(model: type[Model], obj: object, what: str) -> Model:
+def read(model: type[Model], obj: object, what: str | Callable[[], str]) -> Model:
     """Return ``obj``, parsed JSON, as ``model``.
 
+    Args:
+        model: what it must be.
+        obj: the object.
+        what: names the object in an error, or returns its name: thousands of names are not needed.
+
     Raises:
-        InvalidObjectError: one violation for each field that is wrong; ``what`` names the object.
+        InvalidObjectError: one violation for each field that is wrong.
     """
     try:
         return model.model_validate(obj)
     except ValidationError as error:
-        raise InvalidObjectError(what, map(_violation, error.errors(include_url=False))) from error
+        named = what if isinstance(what, str) else what()
+        raise InvalidObjectError(named, map(_violation, error.errors(include_url=False))) from error
 
 
 def _violation(error: ErrorDetails) -> Violation:

@@ -21,7 +21,8 @@ from tests import strategies
 from tests.oracle import completing
 from tests.oracle import fit as oracle
 from tests.oracle.laws import check_completion
-from tests.strategies import EXAMPLES, Drawing, Drawn, Partial, Problem, Wish, partials
+from tests.rule_strategies import Partial, Problem, partials
+from tests.strategies import EXAMPLES, Drawing, Drawn, Wish
 
 Answer = oracle.Placed | None
 

@@ -24,7 +24,8 @@ from stowplan.topology.levels import HOSTNAME
 from tests import strategies
 from tests.oracle import fit as oracle
 from tests.oracle.asking import PACKING_MODES, ask_of, refusal_of
-from tests.strategies import EXAMPLES, Drawing, Problem, problems_of_ours
+from tests.rule_strategies import Problem, problems_of_ours
+from tests.strategies import EXAMPLES, Drawing
 
 Answer = oracle.Placed | oracle.Failed
 
@@ -63,8 +64,9 @@ def settled(problem: Problem, answer: Answer) -> object:
     wish, depth = problem.wish, len(problem.drawing.keys)
     request = strategies.request_of(wish, problem.rules)
     if isinstance(answer, oracle.Failed):
+        told = answer.kind in ("none-fit", "partial-fit", "layers-no-fit")
         no_level = answer.kind == "layers-no-fit" and wish.mode not in PACKING_MODES
-        if no_level or (answer.needed and ask_of(request, depth).rest):
+        if no_level or (told and ask_of(request, depth).rest):
             return "fits not"
         return answer
     if wish.count == 0 or refusal_of(request, depth) is not None:

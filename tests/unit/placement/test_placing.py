@@ -6,13 +6,20 @@ from typing import Any
 
 import pytest
 
+from stowplan.placement import keys
 from stowplan.placement.cluster import Cluster
+from stowplan.placement.complete import complete
+from stowplan.placement.filters import Filters
 from stowplan.placement.gangs import Gang, assemble, gang_of
 from stowplan.placement.ledger import Reservation
 from stowplan.placement.placing import place_gang
+from stowplan.placement.plan import NoFit
+from stowplan.placement.podset import PodSet
 from stowplan.placement.reasons import Reason
+from stowplan.placement.request import Layer, TopologyRequest
 from stowplan.placement.rules import KUEUE
-from tests.build import Json, PodObject, cluster, levels, node, pod
+from stowplan.placement.shapes import Shapes
+from tests.build import Json, PodObject, cluster, level, levels, node, pod
 
 #   block  b1                              b2
 #   rack   r1        r2          r3        r4           r5
@@ -375,3 +382,51 @@ def test_preferred_affinity_counts_only_where_the_operator_wants_it(weigh: bool,
 def test_the_host_alone_is_a_topology() -> None:
     on = cluster(node("n1").gpus(8), node("n2").gpus(8), at=levels())
     assert set(seats(on, pods("p", 2, lambda p: p.anywhere())).values()) == {"n1", "n2"}
+
+
+# --- Found by comparing with the oracle ----------------------------------------------------------
+
+
+def test_the_rest_must_be_a_multiple_of_every_inner_layer() -> None:
+    def ask(p: PodObject) -> PodObject:
+        slices = {keys.OUR_SLICES: f"{level('block')}=4,{level('rack')}=2,{level('host')}=1"}
+        return p.annotated(**slices).with_smaller_last_slice()
+
+    assert "must divide the number of pods" in refused(drawn(), pods("p", 7, ask, gpus=1))
+
+
+def test_a_preferred_host_lies_in_a_domain_of_the_required_level() -> None:
+    on = with_bare(bare("a0", block="b1"))
+    used = seats(on, pods("p", 1, lambda p: p.requires("rack").prefers("host"), gpus=1))
+    assert set(used.values()) == {"r1a"}
+
+
+def test_a_host_without_a_rack_is_no_region_for_a_role_that_requires_one() -> None:
+    on = cluster(bare("a0", block="b1"), node("b0").at(block="b1", rack="r").gpus(8))
+    members = two_roles(lambda p: p.requires("rack"), lambda p: p.requires("host"), (1, 1))
+    for member in members:
+        member.gpus(1)
+    assert set(seats(on, members).values()) == {"b0"}
+
+
+def test_a_host_may_be_the_region_of_a_role_whose_slices_are_coarser() -> None:
+    on = cluster(
+        node("n1").at(block="b", rack="r").gpus(1), node("n2").at(block="b", rack="r").gpus(3)
+    )
+    members = two_roles(
+        lambda p: p.prefers("rack").sliced("rack", 1), lambda p: p.requires("host"), (1, 1)
+    )
+    for member in members:
+        member.gpus(1)
+    assert set(seats(on, members).values()) == {"n2"}
+
+
+def test_growth_by_less_than_a_slice_is_refused() -> None:
+    state = drawn().state
+    layers = (Layer(level("rack"), 4),)
+    podset = PodSet("main", 5, (("nvidia.com/gpu", 8),), Filters(), TopologyRequest(layers=layers))
+    leaf_of = state.view().leaf_of
+    kept = [(leaf_of[f"r4{x}"], 1) for x in "abcd"]
+    answer = complete(state, Shapes(), podset, kept, 1, "mixed")
+    assert isinstance(answer, NoFit)
+    assert answer.kind == "slices-leave-a-rest"

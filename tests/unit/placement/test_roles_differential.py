@@ -24,7 +24,9 @@ from stowplan.topology.levels import HOSTNAME
 from tests import strategies
 from tests.oracle import fit as oracle
 from tests.oracle import roles
-from tests.strategies import EXAMPLES, Drawing, Drawn, Gang, Wish, gangs
+from tests.oracle.asking import required_level
+from tests.rule_strategies import Gang, gangs, roles_of
+from tests.strategies import EXAMPLES, Drawing, Drawn, Wish
 
 Answer = list[oracle.Placed] | None
 
@@ -43,12 +45,12 @@ def product(gang: Gang) -> Answer:
 
 def wanted(gang: Gang) -> Answer:
     """Return what the oracle answers."""
-    return roles.place_roles(strategies.roles_of(gang), len(gang.drawing.keys))
+    return roles.place_roles(roles_of(gang), len(gang.drawing.keys))
 
 
 def is_open(gang: Gang, *answers: Answer) -> bool:
     """Whether no document settles the answer; see the module."""
-    for group in roles.grouped(strategies.roles_of(gang)):
+    for group in roles.grouped(roles_of(gang)):
         asked = [unit.request.per_pod for unit in group.units]
         for larger, smaller in pairwise(asked):
             if any(larger.get(name, 0) < amount for name, amount in smaller.items()):
@@ -61,8 +63,10 @@ def is_open(gang: Gang, *answers: Answer) -> bool:
 def may_be_collected(unit: roles.Unit, answer: Answer) -> bool:
     """Whether a podset with a guest lies in several domains, or might do so on the way."""
     request = unit.request
-    guests = unit.leader_index is not None or request.last_smaller
-    if not guests or request.mode == "required" or request.within is not None:
+    smaller = request.last_smaller and not request.rest_is_dropped and bool(request.slices)
+    rest = request.count % request.slices[0][1] if smaller else 0
+    guests = unit.leader_index is not None or rest
+    if not guests or required_level(request) is not None:
         return False
     indexes = [unit.index, *([] if unit.leader_index is None else [unit.leader_index])]
     return answer is None or len({p[0] for i in indexes for p in answer[i].workers}) > 1
@@ -96,7 +100,7 @@ def test_no_gang_breaks_a_law(gang: Gang) -> None:
     answer = product(gang)
     assume(answer is not None)
     assert answer is not None
-    asked = strategies.roles_of(gang)
+    asked = roles_of(gang)
     assert roles.check_gang(asked, len(gang.drawing.keys), answer) == []
 
 
