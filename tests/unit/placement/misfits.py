@@ -209,26 +209,15 @@ def splits(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def misfit(seed: int) -> Scene:
-    """Return a random scene whose gang does not fit, though it mostly would if nothing else ran.
-
-    A request that contradicts itself is drawn only for gangs of which nothing runs: where some of
-    it does, who knows what it asked for when that was placed.
-    """
+    """Return a random scene whose gang does not fit, though it mostly would if nothing else ran."""
     rng = random.Random(seed)
     hopeless = rng.random() < 0.2
     while True:
         scene = _scene(rng)
-        refused = scene.place()
-        if isinstance(refused, Reservation) or _is_broken(scene):
+        if isinstance(gang_in(scene.cluster(), scene.gang), Reason) or scene.fits():
             continue
-        if not hopeless and not replace(scene, running=(), seats=()).fits():
-            continue
-        if refused.word != "RequestInvalid" or not any(role.runs_on for role in scene.roles):
+        if hopeless or replace(scene, running=(), seats=()).fits():
             return scene
-
-
-def _is_broken(scene: Scene) -> bool:
-    return isinstance(gang_in(scene.cluster(), scene.gang), Reason)
 
 
 def _scene(rng: random.Random) -> Scene:
@@ -247,14 +236,14 @@ def _scene(rng: random.Random) -> Scene:
             (rng.choice(names), rng.randint(1, 2), 1) for _ in range(rng.choice((0, 0, 0, 1, 2)))
         ),
         excluded=tuple(rng.sample(names, 1)) if rng.random() < 0.1 else (),
-        policy=_policy(rng),
+        policy=_policy(rng, roles),
         job=len(roles) == 1 and rng.random() < 0.25,
     )
 
 
-def _policy(rng: random.Random) -> Policy:
+def _policy(rng: random.Random, roles: list[Role]) -> Policy:
     match rng.randrange(8):
-        case 0:
+        case 0 if not any(role.slices and role.runs_on for role in roles):  # Kueue drops the rest
             return replace(POLICY, rules=KUEUE)
         case 1:
             return replace(POLICY, packing="best-fit")

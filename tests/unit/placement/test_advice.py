@@ -212,7 +212,7 @@ def test_fewer_pods_may_leave_a_smaller_last_slice_where_that_is_asked_for() -> 
         for member in members
     ]
     found = told(*racks(3), *asking)
-    assert FewerPods("podset-0", 8, 6) in found
+    assert FewerPods("podset-0", 8, 5) in found
 
 
 def test_of_two_roles_the_one_that_loses_fewer_pods_is_told() -> None:

@@ -150,6 +150,25 @@ def test_shares_are_those_of_the_oracle_in_whichever_order_domains_come(
     assert got == want
 
 
+def test_of_equal_sets_the_one_that_had_its_leader_before_the_last_domain_stays() -> None:
+    """Domain 1 as host beside 2, or 2 as host beside 0: both spare nothing."""
+    leader, pods, left = (0, 1, 1), (5, 4, 4), (0, 3, 2)
+    columns = (pods, pods, left, left, leader, (0, 0, 0))
+    counts = Counts(*(np.array(column, dtype=np.int64) for column in columns))
+    got = best_set(np.arange(3, dtype=np.int32), 7, 1, 1, order_of(False), counts)
+    assert got is not None
+    assert got.tolist() == [1, 2]
+
+
+def test_domains_that_differ_only_beside_the_leader_are_not_of_one_kind() -> None:
+    pods, left = (3, 3), (0, 2)
+    columns = (pods, pods, left, left, (1, 1), (0, 0))
+    counts = Counts(*(np.array(column, dtype=np.int64) for column in columns))
+    got = best_set(np.arange(2, dtype=np.int32), 2, 1, 1, order_of(False), counts)
+    assert got is not None
+    assert got.tolist() == [1]
+
+
 # --- Trees ---------------------------------------------------------------------------------------
 
 
@@ -388,6 +407,49 @@ def test_shares_are_even_over_hosts_of_the_fewest_racks() -> None:
         4,
         ((("r1", "a"), 4), (("r1", "b"), 4)),
         None,
+    )
+
+
+def test_of_equal_floors_the_fewest_domains_of_the_asked_level_decide() -> None:
+    problem = racks_of({"a/r1/x": 1, "a/r2/y": 1, "b/r3/z": 1, "b/r3/w": 1}, count=2, level=1)
+    assert paths_of(problem, product(problem)) == (
+        2,
+        1,
+        ((("b", "r3", "w"), 1), (("b", "r3", "z"), 1)),
+        None,
+    )
+
+
+def test_of_equal_sets_of_hosts_the_one_first_by_values_stays() -> None:
+    """Not the one first in the larger rack, although that rack was looked at first."""
+    problem = racks_of({"r1/a": 3, "r1/b": 2, "r2/c": 3, "r2/d": 2, "r2/e": 2}, count=8)
+    assert paths_of(problem, product(problem)) == (
+        1,
+        2,
+        ((("r1", "a"), 3), (("r2", "c"), 3), (("r1", "b"), 2)),
+        None,
+    )
+
+
+#   block         b1               b2
+#   rack          h (5)   i (4)    j (8)   k (6)      workers that fit
+#   with leader     5       -        5       1
+def test_a_second_floor_leaves_room_for_the_leader_in_the_last_domain() -> None:
+    """With floor 5 rack i is lost, and the leader goes to j, where it costs 3: one too few fit."""
+    leaves = (
+        Leaf(("b1", "h"), {"pods": 5, "cpu": 99}),
+        Leaf(("b1", "i"), {"pods": 4, "cpu": 49}),
+        Leaf(("b2", "j"), {"pods": 8, "cpu": 55}),
+        Leaf(("b2", "k"), {"pods": 6, "cpu": 51}),
+    )
+    worker, leader = {"pods": 1, "cpu": 1}, {"cpu": 50}
+    request = Request("preferred", 0, 19, worker, leader_per_pod=leader)
+    problem = Problem(leaves, request)
+    assert paths_of(problem, product(problem)) == (
+        1,
+        1,
+        ((("b1", "h"), 5), (("b2", "j"), 8), (("b2", "k"), 6)),
+        ("b1", "h"),
     )
 
 
