@@ -57,14 +57,15 @@ def fewer_pods(cluster: Cluster, gang: Gang, room: Headroom, now: float) -> Fewe
     None as well where ``MOST_TRIES`` counts were tried in vain: only unlike podsets, and shares in
     percent, can be so far from what was counted.
     """
-    options = merge(*(_fewer(gang, room, i) for i in range(len(room.demands))))
+    whole = cluster.policy.rules.rest_is_dropped  # what fills no slice would get no place
+    options = merge(*(_fewer(gang, room, i, whole) for i in range(len(room.demands))))
     for _, at, to in islice(options, MOST_TRIES):
         if isinstance(place_gang(cluster, with_fewer(gang, at, to), now), Reservation):
             return FewerPods(gang.podsets[at].name, gang.podsets[at].count, to)
     return None
 
 
-def _fewer(gang: Gang, room: Headroom, i: int) -> Iterator[tuple[int, int, int]]:
+def _fewer(gang: Gang, room: Headroom, i: int, whole: bool) -> Iterator[tuple[int, int, int]]:
     """Yield pods taken off, podset and pods left, for every count that is not ruled out.
 
     At least one pod is left to be placed: with none, nothing would be said of the cluster.
@@ -73,11 +74,11 @@ def _fewer(gang: Gang, room: Headroom, i: int) -> Iterator[tuple[int, int, int]]
     podset = gang.podsets[at]
     runs = podset.count - room.demands[i].podset.count
     slices = podset.request.slices
-    smaller = podset.request.last_slice == "smaller"
+    smaller = podset.request.last_slice == "smaller" and not whole
     least = max(slices[0].size if slices else 1, runs + 1)  # no slice may exceed the podset
     most = min(_most_of(room, i) + runs, podset.count - 1)
     for to in range(most, least - 1, -1):
-        rest = to % slices[0].size if slices and not gang.grows else 0
+        rest = to % slices[0].size if slices and (whole or not gang.grows) else 0
         if not rest or (smaller and rest % podset.request.inner_size == 0):
             yield podset.count - to, at, to
 

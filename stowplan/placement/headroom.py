@@ -218,11 +218,10 @@ def _demand(
     cuts_of_fewer: Cuts = ()
     if plan is not None:
         levels, size = cluster.policy.levels, plan.slicing.size
-        smaller = gang.grows or podset.request.last_slice == "smaller"
-        rest = pods % size
-        if cluster.policy.rules.rest_is_dropped:
-            need, rest = pods - rest, 0
-        cuts = _cuts(levels, plan, plan.layers, pods, rest if smaller else 0)
+        drops = cluster.policy.rules.rest_is_dropped
+        smaller = not drops and (gang.grows or podset.request.last_slice == "smaller")
+        need = pods - pods % size if drops else pods
+        cuts = _cuts(levels, plan, plan.layers, pods, pods % size if smaller else 0)
         # The last slice of fewer pods may be anything below a whole one, and inner layers then
         # count or do not.
         layers = plan.layers[:1] if gang.grows else plan.layers

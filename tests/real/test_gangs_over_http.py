@@ -146,6 +146,7 @@ async def judge(extender: Served, model: Model, wish: Wish, pods: list[PodObject
         level=None if wish.mode == "unconstrained" else wish.level % len(model.levels),
         count=wish.count,
         per_pod={GPU: wish.gpus, "pods": 1},
+        unconstrained_scatters=False,  # our rules: few racks where no level is asked
     )
     leaves = model.leaves()
     want = fit.place(leaves, len(model.levels), request)

@@ -16,13 +16,7 @@ from stowplan.api.errors import InvalidObjectError, Violation
 class Wire(BaseModel):
     """A frozen mirror of a peer's object: its camel-case names, unknown fields passed over."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="ignore",
-        alias_generator=to_camel,
-        strict=True,
-        defer_build=True,
-    )
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, strict=True)
 
 
 def _text(value: object) -> object:

@@ -22,6 +22,7 @@ GANG = GangId("default", "pod-group", "wanted")
 CPU_UNIT = 1000  # all amounts of cpu are whole cores, so smaller changes of it are, too
 JOB = GangId("default", "Job", "wanted", "uid-of-Job-wanted")
 NOW = 100.0
+SHORT = ("block", "rack", "host")
 LEVELS = levels("block", "rack")
 POLICY = Policy(LEVELS)
 

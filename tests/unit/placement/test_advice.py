@@ -24,7 +24,6 @@ from tests.build import GPU, Json, NodeObject, PodObject, cluster, gang, level, 
 from tests.unit.placement import misfits
 from tests.unit.placement.misfits import CPU_UNIT, LEVELS, NOW, Role, Scene
 
-SHORT = ["block", "rack", "host"]
 PLENTY = 1_000_000
 MOST_SPLITS = 150  # of one amount over the nodes of one domain; beyond it that many are drawn
 
@@ -50,7 +49,7 @@ def check_fewer_pods(scene: Scene, told: list[FewerPods]) -> None:
     fits = [
         (role.count - to, at, to)
         for at, role in enumerate(scene.roles)
-        for to in fewer(role, scene.job)
+        for to in fewer(role, scene)
         if misfits.with_fewer(scene, at, to).fits()
     ]
     assert [(change.was - change.to, change.to) for change in told] == [
@@ -60,14 +59,14 @@ def check_fewer_pods(scene: Scene, told: list[FewerPods]) -> None:
         assert told[0].podset == scene.roles[min(fits)[1]].name
 
 
-def fewer(role: Role, job: bool) -> Iterator[int]:
+def fewer(role: Role, scene: Scene) -> Iterator[int]:
     """Yield smaller counts that leave whole slices, or a smaller last one, and a pod to place."""
     size = role.slices[0][1] if role.slices else 1
     inner = role.slices[1][1] if len(role.slices) > 1 else 1
-    inner = role.slices[1][1] if len(role.slices) > 1 else 1
+    whole = scene.policy.rules.rest_is_dropped
     for to in range(max(size, len(role.runs_on) + 1), role.count):
         rest = to % size
-        if not rest or job or (role.smaller and rest % inner == 0):
+        if not rest or (not whole and (scene.job or (role.smaller and rest % inner == 0))):
             yield to
 
 
@@ -75,9 +74,9 @@ def check_coarser_level(scene: Scene, told: list[CoarserLevel]) -> None:
     """The told level fits, and none does that is nearer; untold, none at all does."""
     fits: list[tuple[int, int, str | None]] = []
     for short in {role.required or role.preferred for role in scene.roles}:
-        at = SHORT.index(short) if short else 0
+        at = misfits.SHORT.index(short) if short else 0
         for up in range(1, at + 2) if short else ():
-            to = SHORT[at - up] if up <= at else None
+            to = misfits.SHORT[at - up] if up <= at else None
             if misfits.with_level(scene, short or "", to).fits():
                 fits.append((up, -at, to and level(to)))
     assert told == [
@@ -153,7 +152,7 @@ def splits(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 def domains(scene: Scene, role: Role) -> dict[tuple[str, ...], list[str]]:
     """Return the usable nodes of each domain of the level that a role asks for."""
     asked = role.required or role.preferred
-    depth = SHORT.index(asked) + 1 if asked else 0
+    depth = misfits.SHORT.index(asked) + 1 if asked else 0
     strict = scene.policy.rules.all_labels_needed
     found: dict[tuple[str, ...], list[str]] = {}
     for record in (record for record in scene.nodes if record.usable):
