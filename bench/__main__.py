@@ -5,12 +5,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from bench import commands, decision, filtering, recount, report
+from bench import commands, decision, filtering, recount, report, requests
 from stowplan.topology import jit
 
 _PARTS: dict[str, Callable[[], list[report.Line]]] = {
     "recount": recount.measure,
     "decision": decision.measure,
+    "requests": requests.measure,
     "filter": filtering.measure,
     "commands": commands.measure,
 }
@@ -21,6 +22,7 @@ Measure the budgets of the design on this machine and print one table.
 
   recount   all nodes counted anew for a new request shape, against a copy of the same rows
   decision  a gang placed on warm counts, after 1, 16 or 64 nodes changed
+  requests  every kind of request: 8 to 1,024 pods, 1 to 4 levels, 640 to 102,400 nodes; memory
   filter    POST /filter of 5,000 and 15,000 names, against a handler that parses and echoes all
   commands  stowplan place and tree as whole processes, on 5,000 nodes in a file of JSON
 
