@@ -12,10 +12,8 @@ case DoesNotFit(reason=reason, changes=changes):
 from collections.abc import Iterable
 from dataclasses import replace
 
-from stowplan.placement.advice import advise
 from stowplan.placement.answer import Answer, DoesNotFit, Fits, Place
 from stowplan.placement.cluster import Cluster
-from stowplan.placement.explain import why_not
 from stowplan.placement.gangs import Gang, GangId, assemble, gang_of, place_of
 from stowplan.placement.ledger import Reservation, Seat
 from stowplan.placement.placing import place_gang
@@ -60,6 +58,10 @@ def ask(
             cluster.ledger.commit(found)
     if isinstance(found, Reservation):
         return _fits(cluster.state.view(), whole, found)
+    # Late: most questions are answered with yes, and a command should not pay for the rest then.
+    from stowplan.placement.advice import advise
+    from stowplan.placement.explain import why_not
+
     answer = why_not(cluster, whole, found, now, domains)
     return replace(answer, changes=advise(cluster, whole, found, now)) if advice else answer
 
