@@ -152,6 +152,24 @@ def test_the_leader_is_named_when_it_is_the_leader_that_does_not_fit(
     assert (podset, short_of, leads) == want
 
 
+def test_a_leader_is_counted_where_it_takes_least_from_its_workers() -> None:
+    leader = pod("train-0").gpus(1)
+    workers = [pod(f"train-{i}").gpus(4) for i in (1, 2)]
+    for member in (leader, *workers):
+        member.in_gang("train", 3).requires("rack").annotated(**{"stowplan.dev/podset-group": "g"})
+    found = why_not(*nodes(), *(uses(x, 3) for x in "bdf"), leader, *workers)
+    assert [(d.fits, d.needed, d.podset) for d in found.domains] == [(2, 3, "podset-1")] * 3
+
+
+def test_nodes_that_lack_the_label_of_slices_hold_none() -> None:
+    members = [
+        pod(f"train-{i}").in_gang("train", 8).requires("block").sliced("rack", 2).gpus(2)
+        for i in range(8)
+    ]
+    found = why_not(*nodes(c=no_rack, d=no_rack), *members)
+    assert {d.domain: d.fits for d in found.domains} == {("b1",): 4, ("b2",): 4}
+
+
 @pytest.mark.parametrize(
     ("change", "short_of"),
     [
