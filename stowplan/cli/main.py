@@ -10,7 +10,6 @@ import gc
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -98,6 +97,8 @@ def _reported(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception:
+        import traceback  # late: only a bug needs it
+
         traceback.print_exc()
         print("stowplan stopped over a bug of its own; please report the above", file=sys.stderr)
         return BAD_INPUT

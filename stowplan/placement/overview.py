@@ -1,6 +1,5 @@
 """The topology with the room in it: what each domain has, what is free, how large a gang fits."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -91,17 +90,18 @@ def overview(cluster: Cluster, pod: Amounts | None = None, depth: int | None = N
         depth: how many levels; all of them without.
     """
     view = cluster.state.view()
-    pod = pod or capacity.per_pod(_one_device(cluster.state))
+    pod = pod or capacity.per_pod(_one_device(view))
     main = _main(pod)
     counts, left_out = _counted(cluster, pod)
+    usable, empty = _nodes(cluster.state, view, main)
     measured = _Measured(
         view=view,
         total=view.total[:-1].astype(np.int64),
         free=np.maximum(view.leaves.free[:-1], 0).astype(np.int64),
         reserved=_reserved(cluster, view),
         pods=counts,
-        usable=np.array([view.nodes[name].usable for name in view.tree.nodes], dtype=np.bool_),
-        empty=_empty(cluster.state, view, main),
+        usable=usable,
+        empty=empty,
     )
     levels = view.tree.levels.keys[:depth]
     (whole,) = measured.rooms(ALL)
@@ -109,16 +109,14 @@ def overview(cluster: Cluster, pod: Amounts | None = None, depth: int | None = N
     return Overview(levels, pod, main, whole, by_level, left_out)
 
 
-def _one_device(state: ClusterState) -> dict[str, int]:
+def _one_device(view: View) -> dict[str, int]:
     """Return one of the extended resource that most usable nodes offer, of equals the first."""
-    offers = Counter(
-        name
-        for node in state.nodes.values()
-        if node.usable
-        for name, amount in node.allocatable
-        if amount > 0 and _is_extended(name)
-    )
-    if not offers:
+    offers = {
+        name: int(np.count_nonzero(view.total[row]))
+        for name, row in view.rows.items()
+        if _is_extended(name)
+    }
+    if not any(offers.values()):
         return {capacity.CPU: 1000}
     return {min(offers, key=lambda name: (-offers[name], name)): 1}
 
@@ -185,17 +183,20 @@ def _reserved(cluster: Cluster, view: View) -> Quantity:
     return found
 
 
-def _empty(state: ClusterState, view: View, main: str) -> Mask:
-    """Return (N,) which usable nodes offer the main resource and have none of it in use."""
-    return np.array(
-        [
-            view.nodes[name].usable
-            and any(resource == main and n > 0 for resource, n in view.nodes[name].allocatable)
-            and main not in state.used_on(name)
-            for name in view.tree.nodes
-        ],
-        dtype=np.bool_,
-    )
+def _nodes(state: ClusterState, view: View, main: str) -> tuple[Mask, Mask]:
+    """Return (N,) which nodes are usable, and which of them have nothing of ``main`` in use."""
+    if view.tree.levels.has_host:  # a leaf is a node, so the arrays know
+        total, free = view.total[view.row_of(main)], view.leaves.free[view.row_of(main)]
+        return view.leaves.usable > 0, (total > 0) & (free == total)
+    nodes = [state.nodes[name] for name in view.tree.nodes]
+    empty = [
+        node.usable
+        and dict(node.allocatable).get(main, 0) > 0
+        and main not in state.used_on(node.name)
+        for node in nodes
+    ]
+    usable = [node.usable for node in nodes]
+    return np.array(usable, dtype=np.bool_), np.array(empty, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
