@@ -9,14 +9,11 @@ from dataclasses import replace
 from heapq import merge
 from itertools import islice
 
-import numpy as np
-
 from stowplan.placement.answer import Change, CoarserLevel, FewerPods
 from stowplan.placement.cluster import Cluster
-from stowplan.placement.domains import bounds, candidates, count, sums
 from stowplan.placement.explain import FOR_LACK_OF_ROOM, asked_level
 from stowplan.placement.gangs import Gang
-from stowplan.placement.headroom import Headroom
+from stowplan.placement.headroom import MOST_TRIES, Headroom
 from stowplan.placement.ledger import Reservation
 from stowplan.placement.more_room import more_room
 from stowplan.placement.placing import place_gang
@@ -25,8 +22,6 @@ from stowplan.placement.reasons import Reason
 from stowplan.placement.request import TopologyRequest
 from stowplan.placement.tally import Tally
 from stowplan.placement.workloads import workload_ends
-
-MOST_TRIES = 64  # counts of pods that are tried where counting alone does not decide
 
 
 def advise(cluster: Cluster, gang: Gang, reason: Reason, now: float) -> tuple[Change, ...]:
@@ -76,36 +71,11 @@ def _fewer(gang: Gang, room: Headroom, i: int, whole: bool) -> Iterator[tuple[in
     slices = podset.request.slices
     smaller = podset.request.last_slice == "smaller" and not whole
     least = max(slices[0].size if slices else 1, runs + 1)  # no slice may exceed the podset
-    most = min(_most_of(room, i) + runs, podset.count - 1)
+    most = min(room.most_of(i) + runs, podset.count - 1)
     for to in range(most, least - 1, -1):
         rest = to % slices[0].size if slices and (whole or not gang.grows) else 0
         if not rest or (smaller and rest % podset.request.inner_size == 0):
             yield podset.count - to, at, to
-
-
-def _most_of(room: Headroom, i: int) -> int:
-    """Return how many pods of one demand no count rules out, beside all of the others."""
-    tree, free = room.view.tree, room.view.leaves.free
-    pods = [demand.pods_on(free) for demand in room.demands]
-    if any(
-        i not in group.demands and not room.may_hold(group, group.level, pods, free).any()
-        for group in room.groups
-    ):
-        return 0
-    group = next(group for group in room.groups if i in group.demands)
-    at, demand = bounds(tree, group.level), room.demands[i]
-    holds = candidates(tree, group.level, group.home)
-    fits = count(tree, pods[i], group.level, demand.cuts_of_fewer)
-    others = [j for j in group.demands if j != i]
-    for other in others:
-        needed = room.demands[other].need
-        holds &= count(tree, pods[other], group.level, room.demands[other].cuts) >= needed
-    if others:
-        taken = room.asked_of(others)
-        for row, amount in zip(demand.ask.rows.tolist(), demand.ask.amounts.tolist(), strict=True):
-            left = sums(room.room_of(group.demands, row, free), at) - taken.get(row, 0)
-            fits = np.minimum(fits, left // int(amount))
-    return max(int(fits[holds].max(initial=0)), 0)
 
 
 def with_fewer(gang: Gang, at: int, to: int) -> Gang:

@@ -95,9 +95,9 @@ class DomainVerdict:
         domain: its path; empty for the whole cluster, where the gang asks for no level.
         fits: how many pods fit.
         needed: how many there are to place.
-        short_of: the resource that runs out first, or why no node may be used; empty when it fits.
+        short_of: the resource that runs out first, or why no node may be used.
         left_out: its nodes that take no pod, by reason.
-        podset: which podset is short of it; empty when it fits, or when the gang has only one.
+        podset: which podset is short of it; empty when the gang has only one.
         leader: that podset is the pod that leads the others.
     """
 

@@ -1,15 +1,16 @@
 """Why a gang got no place: what each level and each domain could hold of it, and what lacks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from stowplan.placement.answer import DoesNotFit, DomainVerdict, LevelVerdict
 from stowplan.placement.cluster import Cluster
+from stowplan.placement.demands import waiting
 from stowplan.placement.domains import ALL, Mask, bounds, candidates, path_of
 from stowplan.placement.gangs import Gang
-from stowplan.placement.headroom import Headroom, Together, waiting
+from stowplan.placement.headroom import Headroom
 from stowplan.placement.ledger import Reservation
 from stowplan.placement.left_out import LeftOutNodes, without_level
 from stowplan.placement.placing import excluded_leaves, place_gang
@@ -20,7 +21,6 @@ from stowplan.placement.request import TopologyRequest
 from stowplan.placement.roles import place_roles
 from stowplan.placement.tally import Tally
 from stowplan.topology.levels import Levels
-from stowplan.topology.tree import Quantity
 
 FOR_LACK_OF_ROOM = ("NoDomainFits", "NodesExcluded")  # other refusals name what is wrong themselves
 
@@ -43,17 +43,20 @@ def why_not(
     missing = without_level(cluster)
     if room is None or not room.demands:
         return DoesNotFit(gang.id, gang.size, reason, _of_no_node(gang, levels), (), missing)
-    judged = [_Judged.of(cluster, gang, room, level, now) for level in range(levels.depth)]
-    asked = asked_level(gang, levels)
-    at_asked = judged[asked] if asked != ALL else _Judged.of(cluster, gang, room, ALL, now)
     names = [podset.name for podset in gang.podsets]
     nodes = LeftOutNodes.of(room, names)
+    at_asked = Tally.of(room, asked_level(gang, levels))
     return DoesNotFit(
         gang=gang.id,
         size=gang.size,
         reason=reason,
-        levels=tuple(_level_verdict(gang, verdict) for verdict in judged),
-        domains=_domain_verdicts(at_asked, names, nodes, most_domains),
+        levels=tuple(
+            _level_verdict(cluster, gang, Tally.of(room, level), now)
+            for level in range(levels.depth)
+        ),
+        domains=tuple(
+            _domain_verdict(at_asked, d, names, nodes) for d in at_asked.closest()[:most_domains]
+        ),
         left_out=(*missing, *nodes.within(0, room.view.tree.leaf_count)),
     )
 
@@ -64,32 +67,23 @@ def asked_level(gang: Gang, levels: Levels) -> int:
     return min((levels.keys.index(key) for key in named if key in levels.keys), default=ALL)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Judged:
-    """What the domains of one level can hold of a gang, if all of it must be in one of them.
-
-    Attributes:
-        tally: what fits of each podset.
-        holds: (domains,) whether all of the gang does.
-        fits: (domains,) how many of its pods do.
-    """
-
-    tally: Tally
-    holds: Mask
-    fits: Quantity
-
-    @classmethod
-    def of(cls, cluster: Cluster, gang: Gang, room: Headroom, level: int, now: float) -> "_Judged":
-        """Count, and where counts do not decide, try."""
-        tally, free = Tally.of(room, level), room.view.leaves.free
-        pods = [demand.pods_on(free) for demand in room.demands]
-        holds = room.may_hold(Together(tally.order, level, room.home), level, pods, free)
-        if room.exact:
-            return cls(tally, holds, tally.fits)
+def _level_verdict(cluster: Cluster, gang: Gang, tally: Tally, now: float) -> LevelVerdict:
+    """Count, and where counts do not decide, try."""
+    room, level, fits = tally.room, tally.level, tally.fits
+    tree, holds = room.view.tree, room.may_hold(room.everyone, level)
+    if not room.exact:
         holds = _tried(cluster, gang, room, level, holds, now)
-        # What goes in one after another is not all that could, nor is it always found.
-        fits = np.where(holds, room.needed, np.minimum(tally.fits, room.needed - 1))
-        return cls(tally, holds, fits)
+        fits = np.where(holds, room.needed, fits)
+    best = int(np.argmax(np.where(tally.open, fits, -1))) if tally.open.any() else None
+    return LevelVerdict(
+        level=tree.levels.keys[level],
+        asked=_is_asked(gang, tree.levels.keys[level]),
+        domains=int(candidates(tree, level, ()).sum()),
+        holding=int(holds.sum()),
+        best=() if best is None else path_of(tree, level, best),
+        fits=0 if best is None else int(fits[best]),
+        needed=room.needed,
+    )
 
 
 def _tried(
@@ -97,8 +91,8 @@ def _tried(
 ) -> Mask:
     """Return which of the ``possible`` domains hold the whole gang: it is placed inside each."""
     view, policy, holds = room.view, cluster.policy, np.zeros_like(possible)
-    if level == ALL or not possible.any():
-        return holds  # the whole cluster does not: the gang was refused
+    if not possible.any():
+        return holds
     asking = _asking_for(gang, policy.levels, level)
     if asking is None:
         return holds
@@ -141,21 +135,6 @@ def _asking_for(gang: Gang, levels: Levels, level: int) -> Gang | None:
     return replace(gang, podsets=tuple(podsets))
 
 
-def _level_verdict(gang: Gang, judged: _Judged) -> LevelVerdict:
-    room, level, shown = judged.tally.room, judged.tally.level, judged.tally.shown
-    tree = room.view.tree
-    best = int(np.argmax(np.where(shown, judged.fits, -1))) if shown.any() else None
-    return LevelVerdict(
-        level=tree.levels.keys[level],
-        asked=_is_asked(gang, tree.levels.keys[level]),
-        domains=int(candidates(tree, level, ()).sum()),
-        holding=int(judged.holds.sum()),
-        best=() if best is None else path_of(tree, level, best),
-        fits=0 if best is None else int(judged.fits[best]),
-        needed=room.needed,
-    )
-
-
 def _of_no_node(gang: Gang, levels: Levels) -> tuple[LevelVerdict, ...]:
     """Return the verdicts of levels that have no domain."""
     needed = sum(podset.count for podset in waiting(gang))
@@ -169,26 +148,19 @@ def _is_asked(gang: Gang, key: str) -> bool:
     return any(key in (request.required, request.preferred) for request in requests)
 
 
-def _domain_verdicts(
-    judged: _Judged, names: Sequence[str], nodes: LeftOutNodes, most: int | None
-) -> tuple[DomainVerdict, ...]:
-    """Return what each domain lacks, the one that lacks least first, of equals the first."""
-    tally, room = judged.tally, judged.tally.room
-    tree, at = room.view.tree, bounds(room.view.tree, tally.level)
-    order = np.argsort(-judged.fits, kind="stable")
-    verdicts = []
-    for d in order[tally.shown[order]][:most].tolist():
-        demand, short_of = (0, "") if judged.holds[d] else tally.shortage(d)
-        told = bool(short_of) and len(names) > 1
-        verdicts.append(
-            DomainVerdict(
-                domain=path_of(tree, tally.level, d),
-                fits=int(judged.fits[d]),
-                needed=room.needed,
-                short_of=short_of,
-                left_out=nodes.within(int(at[d]), int(at[d + 1])),
-                podset=names[room.demands[demand].at] if told else "",
-                leader=told and demand == room.leader,
-            )
-        )
-    return tuple(verdicts)
+def _domain_verdict(
+    tally: Tally, d: int, names: Sequence[str], nodes: LeftOutNodes
+) -> DomainVerdict:
+    """Return what one domain of the asked level lacks: it does not hold what the gang asked for."""
+    room, at = tally.room, bounds(tally.room.view.tree, tally.level)
+    demand, short_of = tally.shortage(d)
+    several = len(names) > 1
+    return DomainVerdict(
+        domain=path_of(room.view.tree, tally.level, d),
+        fits=int(tally.fits[d]),
+        needed=room.needed,
+        short_of=short_of,
+        left_out=nodes.within(int(at[d]), int(at[d + 1])),
+        podset=names[room.demands[demand].at] if several else "",
+        leader=several and demand == room.leader,
+    )

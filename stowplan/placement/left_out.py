@@ -8,8 +8,9 @@ import numpy as np
 
 from stowplan.placement.answer import LeftOut, LeftOutBy
 from stowplan.placement.cluster import Cluster
+from stowplan.placement.demands import Demand
 from stowplan.placement.filters import NODE_NAME_FIELD, Filters
-from stowplan.placement.headroom import Demand, Headroom
+from stowplan.placement.headroom import Headroom
 from stowplan.placement.records import NodeRecord
 from stowplan.placement.state import View
 from stowplan.topology.fit import quotients

@@ -20,6 +20,7 @@ from stowplan.placement.headroom import Headroom
 from stowplan.placement.ledger import Reservation
 from stowplan.placement.placing import place_gang
 from stowplan.placement.state import ClusterState
+from stowplan.placement.workloads import freed
 from stowplan.topology.fit import MOST_PODS
 from stowplan.topology.tree import Quantity
 
@@ -212,20 +213,22 @@ def _node_on(room: Headroom, leaf: int) -> str:
 
 @contextmanager
 def offered(state: ClusterState, change: MoreRoom) -> Iterator[None]:
-    """Let nodes offer more for a while; in the end nothing has happened."""
+    """Let there be more room for a while; in the end nothing has happened."""
+    if change.resource in state.view().rows:
+        more = [(name, ((change.resource, amount),)) for name, amount in change.nodes]
+        with freed(state, more):
+            yield
+        return
     generation = state.generation
-    new_to_all = change.resource not in state.view().rows
     before = [state.nodes[name] for name, _ in change.nodes]
     try:
-        for name, amount in change.nodes:
-            node = state.nodes[name]
-            offers = dict(node.allocatable)
-            offers[change.resource] = offers.get(change.resource, 0) + amount
-            state.set_node(replace(node, allocatable=tuple(sorted(offers.items()))))
+        for node, (_, amount) in zip(before, change.nodes, strict=True):
+            offers = tuple(sorted((*node.allocatable, (change.resource, amount))))
+            state.set_node(replace(node, allocatable=offers))
         yield
     finally:
         for node in before:
-            if new_to_all:  # the arrays got a row for it, which only building them anew takes away
-                state.remove_node(node.name)
+            # The arrays got a row for the new resource, which only building them anew takes away.
+            state.remove_node(node.name)
             state.set_node(node)
         state.generation = generation

@@ -24,7 +24,7 @@ class Tally:
         order: positions of the demands, a leader ahead of its workers.
         placed: for each of them (domains,) how many pods fit; of several no more than it needs.
         before: for each of them the room that it found.
-        shown: (domains,) those worth telling of: the gang may ask for them.
+        open: (domains,) those that the gang may ask for: named, and all that runs of it is there.
     """
 
     room: Headroom
@@ -32,13 +32,13 @@ class Tally:
     order: tuple[int, ...]
     placed: tuple[Quantity, ...]
     before: tuple[Room, ...]
-    shown: Mask
+    open: Mask
 
     @classmethod
     def of(cls, room: Headroom, level: int) -> "Tally":
         """Put the demands into every domain at once, each onto the nodes with least room first."""
         tree, free = room.view.tree, room.view.leaves.free
-        order = tuple(i for group in room.groups for i in group.demands)
+        order = room.everyone.demands
         at = bounds(tree, level)
         domain_of = np.repeat(np.arange(at.size - 1), np.diff(at))
         placed, before = [], []
@@ -54,30 +54,46 @@ class Tally:
                 free = free.copy()
                 free[demand.ask.rows] -= demand.ask.amounts[:, None] * taken
             placed.append(fits)
-        shown = candidates(tree, level, room.home)
-        if not shown.any():  # the gang runs in several, so that none of them can hold it
-            shown = candidates(tree, level, ())
-        return cls(room, level, order, tuple(placed), tuple(before), shown)
+        found = tuple(placed), tuple(before), candidates(tree, level, room.home)
+        return cls(room, level, order, *found)
 
     @property
     def fits(self) -> Quantity:
-        """(domains,) how many pods fit, of all demands together."""
-        return np.asarray(np.sum(self.placed, axis=0), dtype=np.int64)
+        """(domains,) how many pods fit, of all demands together.
+
+        Where counting does not decide it is less than all: what goes in one after another is not
+        what is placed, and does not heed every rule.
+        """
+        fits: Quantity = np.sum(self.placed, axis=0)
+        return fits if self.room.exact else np.minimum(fits, self.room.needed - 1)
+
+    def closest(self) -> list[int]:
+        """Return the domains to tell of, the one that lacks least first, of equals the first.
+
+        Those are the ones that the gang may ask for; if it runs in several at once, all.
+        """
+        shown = self.open
+        if not shown.any():
+            shown = candidates(self.room.view.tree, self.level, ())
+        order = np.argsort(-self.fits, kind="stable")
+        found: list[int] = order[shown[order]].tolist()
+        return found
 
     def shortage(self, d: int) -> tuple[int, str]:
         """Return the demand that domain ``d`` is short for, and of what, or why no node serves.
 
-        It is the first demand that did not get all that it needs. What lacks is the resource of
-        which the fewest pods could be served if each were the only one asked for; of equals the
-        first by name (domain-fit, section 13).
+        It is the first demand that did not get all that it needs; where each did, of those with the
+        finest level the one that needs most. What lacks is the resource of which the fewest pods
+        could be served if each were the only one asked for; of equals the first by name
+        (domain-fit, section 13).
         """
         view = self.room.view
         low, high = bounds(view.tree, self.level)[[d, d + 1]].tolist()
         needs = [self.room.demands[i].need for i in self.order]
         short = [k for k, need in enumerate(needs) if self.placed[k][d] < need]
-        k = short[0] if short else needs.index(max(needs))
+        k = short[0] if short else max(range(len(needs)), key=lambda k: (self._level(k), needs[k]))
         at, free = self.order[k], self.before[k][:, low:high]
-        if not candidates(view.tree, self.level, self.room.home)[d]:
+        if not self.open[d]:
             return at, RUNS_ELSEWHERE
         demand = self.room.demands[at]
         allowed = demand.allowed[low:high]
@@ -92,5 +108,10 @@ class Tally:
         return at, demand.podset.amounts[int(np.argmin(served))][0]
 
     def scarcest(self) -> str:
-        """Return what the domain that holds most is short of."""
-        return self.shortage(int(np.argmax(np.where(self.shown, self.fits, -1))))[1]
+        """Return what the domain that lacks least is short of."""
+        told = self.closest()
+        return self.shortage(told[0])[1] if told else ""
+
+    def _level(self, k: int) -> int:
+        """Return the level that the ``k``-th demand in order must have one domain of."""
+        return next(group.level for group in self.room.groups if self.order[k] in group.demands)

@@ -9,16 +9,14 @@ import numpy as np
 
 from stowplan.placement.answer import WorkloadEnds
 from stowplan.placement.cluster import Cluster
-from stowplan.placement.domains import Mask, bounds, candidates, sums
+from stowplan.placement.domains import ALL, Mask, bounds, candidates, sums
 from stowplan.placement.gangs import Gang, GangId
-from stowplan.placement.headroom import Headroom, Together
+from stowplan.placement.headroom import MOST_TRIES, Headroom, Together
 from stowplan.placement.ledger import Reservation
 from stowplan.placement.placing import place_gang
 from stowplan.placement.records import Amounts
 from stowplan.placement.state import ClusterState, View, node_of
 from stowplan.topology.tree import Quantity, Room
-
-MOST_TRIES = 64  # workloads whose end is tried where counting alone does not decide
 
 # Their pods belong to a node and come back with it: they do not end.
 _STAY = ("DaemonSet", "Node")
@@ -47,12 +45,12 @@ def workload_ends(
     shares in part, can the counts promise so much more than there is.
     """
     workloads = running(cluster, gang.id, now)
-    freed, free = Freed.by(workloads, room.view), room.view.leaves.free
-    helpful = [(workloads[w], w) for w in np.flatnonzero(freed.may_help(room)).tolist()]
+    ends, free = Freed.by(workloads, room.view), room.view.leaves.free
+    helpful = [(workloads[w], w) for w in np.flatnonzero(ends.may_help(room)).tolist()]
     helpful.sort(key=lambda option: option[0].size(scarce))
-    likely = (w for w, at in helpful if room.may_fit(freed.room_without(at, free)))
+    likely = (w for w, at in helpful if room.each_fits(ends.room_without(at, free)))
     for workload in islice(likely, MOST_TRIES):
-        with ended(cluster.state, workload):
+        with freed(cluster.state, workload.taken):
             found = place_gang(cluster, gang, now)
         if isinstance(found, Reservation):
             return WorkloadEnds(workload.id, len(workload.taken))
@@ -79,18 +77,18 @@ def running(cluster: Cluster, but: GangId, now: float) -> list[Workload]:
 
 
 @contextmanager
-def ended(state: ClusterState, workload: Workload) -> Iterator[None]:
-    """Free the room of a workload for a while; in the end nothing has happened."""
+def freed(state: ClusterState, taken: Sequence[tuple[str, Amounts]]) -> Iterator[None]:
+    """Free room on nodes for a while; in the end nothing has happened."""
     generation = state.generation
-    freed: list[tuple[str, Amounts]] = []
+    given: list[tuple[str, Amounts]] = []
     try:
-        for node, amounts in workload.taken:
-            freed.append((node, amounts))
+        for node, amounts in taken:
+            given.append((node, amounts))
             state.give_back(node, amounts)
         yield
     finally:
-        while freed:
-            state.take(*freed.pop())
+        while given:
+            state.take(*given.pop())
         state.generation = generation
 
 
@@ -140,18 +138,19 @@ class Freed:
         return without
 
     def may_help(self, room: Headroom) -> Mask:
-        """Return (W,) whether no count of single pods rules it out that the end helps."""
-        free = room.view.leaves.free
-        pods = [demand.pods_on(free) for demand in room.demands]
+        """Return (W,) whether nothing that is counted here rules it out that the end helps."""
         helps = np.zeros(self.count, dtype=np.bool_)
         helps[self.of] = True
         for group in room.groups:
-            if not room.may_hold(group, group.level, pods, free).any():
-                helps &= self._helps(room, group, pods)
+            # A gang that must be in one domain, and is not for lack of room, has more of it only
+            # in those domains where a workload ends.
+            alone = len(room.groups) == 1 and group.level != ALL
+            if alone or not room.may_hold(group, group.level).any():
+                helps &= self._helps(room, group)
         return helps
 
-    def _helps(self, room: Headroom, group: Together, pods: Sequence[Quantity]) -> Mask:
-        """Return (W,) whether a group of podsets may fit into one domain once a workload ends."""
+    def _helps(self, room: Headroom, group: Together) -> Mask:
+        """Return (W,) whether a group may fit into a domain where a workload ends."""
         tree, free = room.view.tree, room.view.leaves.free
         at = bounds(tree, group.level)
         domains, after = at.size - 1, free[:, self.leaf] + self.amounts
@@ -164,14 +163,13 @@ class Freed:
             return total
 
         holds = candidates(tree, group.level, group.home)[once % domains]
-        for i in group.demands:
-            demand = room.demands[i]
-            holds &= with_gain(pods[i], demand.pods_on(after, self.leaf)) >= demand.need
-        if len(group.demands) > 1:
-            for row, asked in room.asked_of(group.demands).items():
-                before = room.room_of(group.demands, row, free)
-                now = room.room_of(group.demands, row, after, self.leaf)
-                holds &= with_gain(before, now) >= asked
+        for demand in (room.demands[i] for i in group.demands):
+            before, now = demand.pods_on(free), demand.pods_on(after, self.leaf)
+            holds &= with_gain(before, now) >= demand.need
+        for bound in group.bounds:
+            both = zip(bound.worths(free), bound.worths(after, self.leaf), strict=False)
+            for (before, prices), (now, _) in both:
+                holds &= with_gain(before, now) >= room.cost(prices)
         helps = np.zeros(self.count, dtype=np.bool_)
         helps[once[holds] // domains] = True
         return helps

@@ -209,6 +209,14 @@ def splits(total: int, parts: int) -> Iterator[tuple[int, ...]]:
             yield first, *others
 
 
+def fitting(seed: int) -> Scene:
+    """Return a random scene whose gang fits."""
+    rng = random.Random(seed)
+    while not (scene := _scene(rng)).fits():
+        pass
+    return scene
+
+
 def misfit(seed: int) -> Scene:
     """Return a random scene whose gang does not fit, though it mostly would if nothing else ran."""
     rng = random.Random(seed)

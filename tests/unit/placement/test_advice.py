@@ -19,7 +19,7 @@ from stowplan.placement.ask import ask
 from stowplan.placement.cluster import Cluster
 from stowplan.placement.gangs import GangId
 from stowplan.placement.more_room import offered
-from stowplan.placement.workloads import ended, running
+from stowplan.placement.workloads import freed, running
 from tests.build import GPU, Json, NodeObject, PodObject, cluster, gang, level, node, pod
 from tests.unit.placement import misfits
 from tests.unit.placement.misfits import CPU_UNIT, LEVELS, NOW, Role, Scene
@@ -371,7 +371,7 @@ def test_a_trial_that_fails_half_way_is_undone() -> None:
     workload = running(there, GangId("", "", ""), NOW)[0]
     change = MoreRoom(GPU, 3, ("b", "r1"), (("r1a", 1), ("r1b", 2)))
     before = misfits.picture(there)
-    for trial in (ended(there.state, workload), offered(there.state, change)):
+    for trial in (freed(there.state, workload.taken), offered(there.state, change)):
         with pytest.raises(RuntimeError):
             fail_inside(trial, there, before)
         assert misfits.picture(there) == before

@@ -11,10 +11,11 @@ from stowplan.placement import reasons
 from stowplan.placement.answer import DoesNotFit, DomainVerdict, LeftOut, LevelVerdict
 from stowplan.placement.ask import ask
 from stowplan.placement.cluster import Cluster
+from stowplan.placement.demands import Demand
 from stowplan.placement.domains import count
 from stowplan.placement.explain import FOR_LACK_OF_ROOM
 from stowplan.placement.gangs import Gang, GangId
-from stowplan.placement.headroom import Demand, Headroom
+from stowplan.placement.headroom import Headroom
 from stowplan.placement.plan import Plan, plan_of
 from stowplan.placement.rules import KUEUE
 from stowplan.placement.tally import NODES_EXCLUDED, RUNS_ELSEWHERE
@@ -405,6 +406,21 @@ def asking_inside(role: Role, at: int, inside: dict[str, str]) -> Role:
         share=role.share if finer else None,
         inside=tuple(inside.items()),
     )
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_what_fits_is_never_ruled_out_by_counting(seed: int) -> None:
+    scene = misfits.fitting(seed)
+    there = scene.cluster()
+    wanted = misfits.gang_in(there, scene.gang)
+    assert isinstance(wanted, Gang)
+    room = Headroom.of(there, wanted, NOW)
+    assert room is not None
+    assert room.each_fits(there.state.view().leaves.free)
+    for group in room.groups:
+        assert room.may_hold(group, group.level).any()
+    for i, demand in enumerate(room.demands):
+        assert room.most_of(i) >= demand.need
 
 
 @pytest.mark.parametrize("seed", range(120))
