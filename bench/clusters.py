@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from stowplan.api.models import core
+from stowplan.api.models.wire import read
 from stowplan.placement import keys
 from stowplan.placement.cluster import Cluster, Policy
 from stowplan.placement.gangs import Gang, GangId, assemble
@@ -60,7 +61,7 @@ def cluster(nodes: int) -> Cluster:
     made = Cluster(Policy(Levels.over_hosts([BLOCK, RACK])))
     draw = random.Random(nodes)
     for number in range(nodes):
-        node = NodeRecord.of(core.read(core.Node, node_object(number), "a node"))
+        node = NodeRecord.of(read(core.Node, node_object(number), "a node"))
         made.state.set_node(node)
         used = draw.randint(0, _GPUS)
         made.state.take(node.name, tuple((name, amount * used) for name, amount in ONE_POD))
@@ -130,7 +131,7 @@ def encoded(obj: Json) -> bytes:
 def pods(gang: str, size: int, level: str = RACK, gpus: int = 1) -> list[PodRecord]:
     """Return the pods of a complete gang."""
     return [
-        PodRecord.of(core.read(core.Pod, pod_object(f"{gang}-{i}", gang, size, level, gpus), gang))
+        PodRecord.of(read(core.Pod, pod_object(f"{gang}-{i}", gang, size, level, gpus), gang))
         for i in range(size)
     ]
 

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import structlog
 from aiohttp import web
 
 from extender import handlers
+from stowplan.api.objects import Json, Object
 from stowplan.placement.cluster import Cluster, Objects
 from stowplan.serving.readiness import Readiness
 from stowplan.telemetry import metrics
@@ -107,7 +108,7 @@ async def keep_ledger(cluster: Cluster) -> None:
         await asyncio.sleep(_EXPIRE_EVERY_SECONDS)
 
 
-async def replace_cluster(cluster: Cluster, objects: Iterable[Mapping[str, Any]]) -> None:
+async def replace_cluster(cluster: Cluster, objects: Iterable[Object | Json]) -> None:
     """Take over a new version of the cluster's objects.
 
     Raises:

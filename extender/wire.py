@@ -7,8 +7,8 @@ names stay bytes. Whatever does not look like kube-scheduler's own encoding is p
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+import msgspec
 import orjson
 
 from extender.candidates import (
@@ -22,6 +22,8 @@ from extender.candidates import (
 )
 from stowplan.api.errors import WireError
 from stowplan.api.models import core
+from stowplan.api.models.wire import decode, decoder, read
+from stowplan.api.objects import Json
 from stowplan.placement.decide import Placed, Refused, Untouched, Verdict
 from stowplan.placement.rank import Ranking
 from stowplan.placement.reasons import Reason
@@ -37,12 +39,14 @@ class ExtenderArgs:
     """The request of filter and prioritize.
 
     Attributes:
-        raw_pod: the pod as it came; most pods need no more than its metadata.
+        raw_pod: the pod as it came.
         offered: the candidates.
+        head: of the pod, where it was read already; most pods need no more.
     """
 
-    raw_pod: Any
+    raw_pod: Json | memoryview
     offered: Offered
+    head: core.PodHead | None = None
 
     @classmethod
     def parse(cls, body: bytes) -> "ExtenderArgs":
@@ -56,14 +60,15 @@ class ExtenderArgs:
             # the pod, if what stands before it is one whole value.
             cut = body.find(_CUT)
             if cut > 0 and body[-8:].rstrip().endswith(b"]}"):
+                pod = memoryview(body)[len(_POD) : cut]
                 try:
-                    pod = orjson.loads(memoryview(body)[len(_POD) : cut])
-                except orjson.JSONDecodeError:
+                    head = decoder(core.PodHead).decode(pod)
+                except msgspec.DecodeError:
                     pass
                 else:
                     unread = UnreadNames(body, cut + len(_CUT))
                     if unread.looks_plain():
-                        return cls(pod, unread)
+                        return cls(pod, unread, head)
         return cls._parse_whole(body)
 
     @classmethod
@@ -83,7 +88,8 @@ class ExtenderArgs:
 
     def asks(self) -> bool:
         """Whether the pod asks for topology, judged by its metadata alone."""
-        return asks_for_topology(core.read(core.PodHead, self.raw_pod, "Pod").metadata.annotations)
+        head = self.head or read(core.PodHead, self.raw_pod, "Pod")
+        return asks_for_topology(head.metadata.annotations)
 
     def pod(self) -> PodRecord:
         """Return the pod.
@@ -91,7 +97,9 @@ class ExtenderArgs:
         Raises:
             InvalidObjectError: with every field that is wrong.
         """
-        return PodRecord.of(core.read(core.Pod, self.raw_pod, "Pod"))
+        if isinstance(self.raw_pod, memoryview):
+            return PodRecord.of(decode(core.Pod, self.raw_pod, "Pod"))
+        return PodRecord.of(read(core.Pod, self.raw_pod, "Pod"))
 
 
 def filter_result(verdict: Verdict, offered: Offered) -> bytes:

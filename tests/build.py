@@ -9,6 +9,7 @@ keys below ``topology.example.com``.
 from typing import Any, Self
 
 from stowplan.api.models import core
+from stowplan.api.models.wire import read
 from stowplan.placement import keys
 from stowplan.placement.cluster import Cluster, Objects, Policy
 from stowplan.placement.records import NodeRecord, OwnerRecord, PodRecord
@@ -87,7 +88,7 @@ class NodeObject(Json):
 
     def record(self) -> NodeRecord:
         """Return what placement keeps of it."""
-        return NodeRecord.of(core.read(core.Node, self, f"Node {self['metadata']['name']}"))
+        return NodeRecord.of(read(core.Node, self, f"Node {self['metadata']['name']}"))
 
 
 def node(name: str) -> NodeObject:
@@ -237,7 +238,7 @@ class PodObject(Json):
 
     def record(self) -> PodRecord:
         """Return what placement keeps of it."""
-        return PodRecord.of(core.read(core.Pod, self, f"Pod {self['metadata']['name']}"))
+        return PodRecord.of(read(core.Pod, self, f"Pod {self['metadata']['name']}"))
 
 
 def pod(name: str) -> PodObject:
@@ -266,7 +267,7 @@ class OwnerObject(Json):
 
     def record(self) -> OwnerRecord:
         """Return what placement keeps of it."""
-        return OwnerRecord.of(core.read(core.Owner, self, f"{self['kind']}"))
+        return OwnerRecord.of(self["kind"], read(core.Owner, self, f"{self['kind']}"))
 
 
 def owner(kind: str, name: str, **spec: Any) -> OwnerObject:

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from stowplan.api.errors import InvalidObjectError, Violation
+from stowplan.api.objects import Json
 from stowplan.cli import flags
 from stowplan.cli.output import Screen, show
 from stowplan.cli.place_json import Answered, document
@@ -20,7 +21,7 @@ from stowplan.cli.rules import SERVE_RULES
 from stowplan.cli.settings import Settings
 from stowplan.kube import reading
 from stowplan.kube.documents import documents
-from stowplan.kube.objects import Collected, Object
+from stowplan.kube.objects import Collected
 from stowplan.placement.already_there import whole_gang
 from stowplan.placement.answer import Answer, DoesNotFit
 from stowplan.placement.ask import ask
@@ -126,7 +127,7 @@ def _written(
     return Text(screen, cluster.policy.levels.keys, settings.rules == "kueue").of(answered)
 
 
-def _job_objects(job: str, namespace: str) -> list[Object]:
+def _job_objects(job: str, namespace: str) -> list[Json]:
     """Return the objects of the job file, each with a name and a namespace."""
     if job == _STDIN:
         content = sys.stdin.buffer.read()
@@ -145,7 +146,7 @@ def _job_objects(job: str, namespace: str) -> list[Object]:
             collected.violations += refused.violations
     if collected.violations:
         raise InvalidObjectError("the job", collected.violations)
-    return collected.objects
+    return [found.values() for found in collected.objects]
 
 
 def _named(found: Any, namespace: str, unnamed: Iterator[int]) -> Any:

@@ -3,11 +3,11 @@
 import gc
 import signal
 from collections.abc import Sequence
-from typing import Any
 
 from aiohttp import web
 
 from stowplan.api.errors import InvalidObjectError
+from stowplan.api.objects import Object
 from stowplan.cli import flags
 from stowplan.cli.rules import SERVE_RULES
 from stowplan.cli.settings import Settings
@@ -68,7 +68,7 @@ def _extender(
     )
     readiness.not_ready(extender.KERNELS, "being compiled")
 
-    async def take_over(objects: list[dict[str, Any]]) -> None:
+    async def take_over(objects: list[Object]) -> None:
         await extender.replace_cluster(cluster, objects)
         metrics.mark_state_loaded()
         metrics.STATE_REFUSED.set(0)

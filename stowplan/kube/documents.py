@@ -3,11 +3,13 @@
 YAML costs seconds at 5,000 nodes even through libyaml; JSON costs a tenth of one.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import orjson
 
 from stowplan.api.errors import InvalidObjectError, Violation
+from stowplan.api.objects import Object
 
 SUFFIXES = (".json", ".yaml", ".yml")
 
@@ -26,6 +28,43 @@ def documents(file: str, content: bytes) -> list[Any]:
     from stowplan.kube import yaml_documents  # late: commands that read JSON start without it
 
     return yaml_documents.read(file, content)
+
+
+class _Metadata(msgspec.Struct):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    namespace: str | None = None
+
+
+class _Head(msgspec.Struct, rename="camel"):
+    api_version: Annotated[str, msgspec.Meta(min_length=1)]
+    kind: Annotated[str, msgspec.Meta(min_length=1)]
+    metadata: _Metadata
+
+
+class _List(msgspec.Struct):
+    kind: Annotated[str, msgspec.Meta(pattern="List$")]
+    items: list[msgspec.Raw]
+
+
+def listed(file: str, content: bytes) -> list[Object] | None:
+    """Return the items of a list as ``kubectl get -o json`` prints one, without reading them.
+
+    None when it is anything else, or something is wrong with it: then ``documents`` reads it all,
+    and tells.
+    """
+    if not file.endswith(".json"):
+        return None
+    try:
+        content.decode()  # what nobody reads nobody else would check
+        items = msgspec.json.decode(content.removeprefix(_BYTE_ORDER_MARK), type=_List).items
+        decoder = msgspec.json.Decoder(_Head)
+        heads = [decoder.decode(item) for item in items]
+    except (UnicodeDecodeError, msgspec.DecodeError):
+        return None
+    return [
+        Object(head.api_version, head.kind, head.metadata.namespace or "", head.metadata.name, item)
+        for head, item in zip(heads, items, strict=True)
+    ]
 
 
 def _json(file: str, content: bytes) -> Any:

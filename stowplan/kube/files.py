@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from stowplan.api.errors import InvalidObjectError
-from stowplan.kube.objects import Object
+from stowplan.api.objects import Object
 from stowplan.kube.reading import Signature, parse, read, signature
 
 log = structlog.get_logger()

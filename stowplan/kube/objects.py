@@ -1,12 +1,12 @@
 """Documents -> the Kubernetes objects in them, each checked for what tells it from others."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stowplan.api.errors import Violation
+from stowplan.api.objects import Identity, Object
 
-Object = dict[str, Any]
-Identity = tuple[str, str, str, str]  # API group, kind, namespace, name
+Json = dict[str, Any]
 
 
 class Collected:
@@ -16,7 +16,13 @@ class Collected:
         """Start with none."""
         self.objects: list[Object] = []
         self.violations: list[Violation] = []
-        self._first_seen: dict[Identity, str] = {}
+        self._first_seen: dict[Identity, tuple[str, str]] = {}
+
+    def take(self, file: str, objects: Iterable[Object]) -> None:
+        """Take the items of the one list in ``file``; none of them lacks what tells it apart."""
+        for number, found in enumerate(objects):
+            self.objects.append(found)
+            self._note(file, f"items[{number}]", found)
 
     def add(self, file: str, documents: list[Any]) -> None:
         """Take every object of the documents of ``file``, in their order."""
@@ -27,7 +33,7 @@ class Collected:
             else:
                 self._add_object(file, path, document)
 
-    def _add_items(self, file: str, path: str, document: Object) -> None:
+    def _add_items(self, file: str, path: str, document: Json) -> None:
         items = document["items"]
         path = _under(path, "items")
         if items is None:  # how Go writes an empty list
@@ -52,17 +58,15 @@ class Collected:
         for field, value in problems:
             self._break_field(file, _under(path, field), value)
         if not problems:
-            self.objects.append(found)
-            self._note(file, path, found)
+            self.objects.append(Object.of(found))
+            self._note(file, path, self.objects[-1])
 
     def _note(self, file: str, path: str, found: Object) -> None:
-        identity = _identity(found)
-        here = _where(file, path)
-        first = self._first_seen.setdefault(identity, here)
+        here = file, path
+        first = self._first_seen.setdefault(found.identity, here)
         if first is not here:
-            _, kind, namespace, name = identity
-            problem = f"must be the only {kind} of this name; first found at {first}"
-            full = f"{namespace}/{name}" if namespace else name
+            problem = f"must be the only {found.kind} of this name; first found at {_where(*first)}"
+            full = f"{found.namespace}/{found.name}" if found.namespace else found.name
             field = _under(path, "metadata.name")
             self._break(file, field, "duplicate", full, problem, "remove one of the two")
 
@@ -81,18 +85,18 @@ class Collected:
 _WRITE_LIST = "write [] for none"
 
 
-def _is_list(document: Object) -> bool:
+def _is_list(document: Json) -> bool:
     kind = document.get("kind")
     return isinstance(kind, str) and kind.endswith("List") and "items" in document
 
 
-def _type_of_items(document: Object) -> Object:
+def _type_of_items(document: Json) -> Json:
     """Return kind and apiVersion that the items of a NodeList and its like leave out."""
     kind = document["kind"].removesuffix("List")
     return {"apiVersion": document.get("apiVersion"), "kind": kind} if kind else {}
 
 
-def _missing(found: Object) -> Iterator[tuple[str, object]]:
+def _missing(found: Json) -> Iterator[tuple[str, object]]:
     """Yield each field without which an object cannot be told from others, and its value."""
     for field in ("apiVersion", "kind"):
         if not _is_text(found.get(field)):
@@ -110,12 +114,6 @@ def _missing(found: Object) -> Iterator[tuple[str, object]]:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
-
-
-def _identity(found: Object) -> Identity:
-    metadata = found["metadata"]
-    group = found["apiVersion"].rpartition("/")[0]  # versions of a group show the same objects
-    return group, found["kind"], metadata.get("namespace") or "", metadata["name"]
 
 
 def _under(path: str, field: str) -> str:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stowplan.api.errors import InvalidObjectError, Violation
-from stowplan.kube.documents import SUFFIXES, documents
-from stowplan.kube.objects import Collected, Object
+from stowplan.api.objects import Object
+from stowplan.kube.documents import SUFFIXES, documents, listed
+from stowplan.kube.objects import Collected
 
 MOST_BYTES = 1 << 30  # of one file; far more than any cluster prints, far less than memory
 
@@ -72,7 +73,10 @@ def parse(version: Version) -> list[Object]:
     collected.violations += version.violations
     for file, content in version.contents:
         try:
-            collected.add(file, documents(file, content))
+            if (items := listed(file, content)) is not None:
+                collected.take(file, items)
+            else:
+                collected.add(file, documents(file, content))
         except InvalidObjectError as refused:
             collected.violations += refused.violations
     if collected.violations:

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
 
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.models import core
+from stowplan.api.objects import Json, Object
 from stowplan.placement import keys, owners
 from stowplan.placement.filters import Filters
 from stowplan.placement.gangs import GangId, GangIndex, gang_of
@@ -88,7 +87,7 @@ class Objects:
     owners: Mapping[tuple[str, str, str], OwnerRecord]
 
     @classmethod
-    def of(cls, objects: Iterable[Mapping[str, Any]]) -> "Objects":
+    def of(cls, objects: Iterable[Object | Json]) -> "Objects":
         """Read Kubernetes objects; kinds that placement does not read are passed over.
 
         Raises:
@@ -98,17 +97,17 @@ class Objects:
         pods: dict[str, PodRecord] = {}
         known: dict[tuple[str, str, str], OwnerRecord] = {}
         broken: list[Violation] = []
-        for obj in objects:
+        for obj in map(Object.of, objects):
             try:
-                match obj.get("kind"):
+                match obj.kind:
                     case "Node":
-                        node = NodeRecord.of(core.read(core.Node, obj, partial(_name, obj)))
+                        node = NodeRecord.of(obj.read(core.Node))
                         nodes[node.name] = node
                     case "Pod":
-                        pod = PodRecord.of(core.read(core.Pod, obj, partial(_name, obj)))
+                        pod = PodRecord.of(obj.read(core.Pod))
                         pods[pod.key] = pod
-                    case str(kind) if _group(obj) == keys.API_GROUPS.get(kind):
-                        owner = OwnerRecord.of(core.read(core.Owner, obj, partial(_name, obj)))
+                    case kind if obj.group == keys.API_GROUPS.get(kind):
+                        owner = OwnerRecord.of(kind, obj.read(core.Owner))
                         known[owner.namespace, owner.kind, owner.name] = owner
                     case _:
                         pass
@@ -222,15 +221,3 @@ class Cluster:
                 self.ledger.forget_exclusions(gang)
         for gang in [gang for gang in self.refusals if gang not in there]:
             del self.refusals[gang]
-
-
-def _group(obj: Mapping[str, Any]) -> str:
-    """Return the API group of an object; empty for the core group."""
-    return str(obj.get("apiVersion", "")).rpartition("/")[0]
-
-
-def _name(obj: Mapping[str, Any]) -> str:
-    meta = obj.get("metadata")
-    meta = meta if isinstance(meta, Mapping) else {}
-    path = "/".join(str(meta[k]) for k in ("namespace", "name") if meta.get(k))
-    return f"{obj.get('kind')} {path}"

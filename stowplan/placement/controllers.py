@@ -4,30 +4,31 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+
+import msgspec
 
 from stowplan.api.models import core, jobs
+from stowplan.api.models.wire import read
+from stowplan.api.objects import Json
 from stowplan.placement import keys
 from stowplan.placement.gangs import MOST_PODS
 from stowplan.placement.records import OwnerLink, PodRecord
 from stowplan.placement.templates import Defects, Pods
-
-Object = Mapping[str, Any]
 
 MOST_MADE = 100_000  # pods of one object; more than any cluster holds
 
 Made = list[tuple[str, list[PodRecord]]]  # what tells a gang of one object from another; its pods
 
 
-def _pod(obj: Object, namespace: str, defects: Defects) -> Made:
-    record = PodRecord.of(core.read(core.Pod, obj, defects.what))
+def _pod(obj: Json, namespace: str, defects: Defects) -> Made:
+    record = PodRecord.of(read(core.Pod, obj, defects.what))
     Pods(record, "").judge(None, defects)
     return [("", [record])]
 
 
-def _job(obj: Object, namespace: str, defects: Defects) -> Made:
+def _job(obj: Json, namespace: str, defects: Defects) -> Made:
     """Later waves of a Job join the domain of the first, so only the first is made."""
-    job = core.read(jobs.Job, obj, defects.what)
+    job = read(jobs.Job, obj, defects.what)
     pods = Pods.of(job.spec.template, "spec.template.", namespace, defects)
     if pods is None or not _some(_pods_of(job.spec), "spec.parallelism", defects):
         return []
@@ -51,9 +52,9 @@ def _of_job(
             yield pods.made(f"{name}-*{i}", owner, labels=labels)
 
 
-def _job_set(obj: Object, namespace: str, defects: Defects) -> Made:
+def _job_set(obj: Json, namespace: str, defects: Defects) -> Made:
     """All jobs of a JobSet are one gang, and its jobs are indexed where they do not say."""
-    found = core.read(jobs.JobSet, obj, defects.what).spec.replicated_jobs
+    found = read(jobs.JobSet, obj, defects.what).spec.replicated_jobs
     counts = [replicas_of(job.replicas) * _pods_of(job.template.spec) for job in found]
     enough = _some(sum(counts), "spec.replicatedJobs", defects)
     made: list[PodRecord] = []
@@ -63,8 +64,8 @@ def _job_set(obj: Object, namespace: str, defects: Defects) -> Made:
         if pods is None or not enough:
             continue
         pods.judge(sum(counts), defects)
-        mode = {"completion_mode": job.template.spec.completion_mode or "Indexed"}
-        spec = job.template.spec.model_copy(update=mode)
+        mode = job.template.spec.completion_mode or "Indexed"
+        spec = msgspec.structs.replace(job.template.spec, completion_mode=mode)
         name = obj["metadata"]["name"]
         for number in range(replicas_of(job.replicas)):
             if len(made) > MOST_PODS:
@@ -78,9 +79,9 @@ def _job_set(obj: Object, namespace: str, defects: Defects) -> Made:
     return [("", made)]
 
 
-def _leader_worker_set(obj: Object, namespace: str, defects: Defects) -> Made:
+def _leader_worker_set(obj: Json, namespace: str, defects: Defects) -> Made:
     """Every group of a LeaderWorkerSet is a gang."""
-    spec = core.read(jobs.LeaderWorkerSet, obj, defects.what).spec
+    spec = read(jobs.LeaderWorkerSet, obj, defects.what).spec
     both = spec.leader_worker_template
     size, replicas = replicas_of(both.size), replicas_of(spec.replicas)
     at = "spec.leaderWorkerTemplate."
@@ -113,7 +114,7 @@ def _of_group(
             yield workers.made(f"{name}-{group}-{i}", owner, i, labels, sizes)
 
 
-def _stateful_set(obj: Object, namespace: str, defects: Defects) -> Made:
+def _stateful_set(obj: Json, namespace: str, defects: Defects) -> Made:
     spec, pods = _scaled(obj, namespace, defects)
     if pods is None:
         return []
@@ -124,7 +125,7 @@ def _stateful_set(obj: Object, namespace: str, defects: Defects) -> Made:
     return [("", [pods.made(f"{name}-{i}", owner, i, {label: str(i)}) for i in ordinals])]
 
 
-def _replica_set(obj: Object, namespace: str, defects: Defects) -> Made:
+def _replica_set(obj: Json, namespace: str, defects: Defects) -> Made:
     spec, pods = _scaled(obj, namespace, defects)
     if pods is None:
         return []
@@ -134,8 +135,8 @@ def _replica_set(obj: Object, namespace: str, defects: Defects) -> Made:
     return [("", [pods.made(f"{name}-*{i}", owner) for i in numbers])]
 
 
-def _scaled(obj: Object, namespace: str, defects: Defects) -> tuple[jobs.ScaledSpec, Pods | None]:
-    spec = core.read(jobs.Scaled, obj, defects.what).spec
+def _scaled(obj: Json, namespace: str, defects: Defects) -> tuple[jobs.ScaledSpec, Pods | None]:
+    spec = read(jobs.Scaled, obj, defects.what).spec
     pods = Pods.of(spec.template, "spec.template.", namespace, defects)
     replicas = replicas_of(spec.replicas)
     if pods is None or not _some(replicas, "spec.replicas", defects):
@@ -164,7 +165,7 @@ def _some(pods: int, path: str, defects: Defects) -> bool:
     return 0 < pods <= MOST_MADE
 
 
-MAKERS: Mapping[tuple[str, str], Callable[[Object, str, Defects], Made]] = {
+MAKERS: Mapping[tuple[str, str], Callable[[Json, str, Defects], Made]] = {
     ("", "Pod"): _pod,
     ("batch", "Job"): _job,
     ("jobset.x-k8s.io", "JobSet"): _job_set,
@@ -175,7 +176,7 @@ MAKERS: Mapping[tuple[str, str], Callable[[Object, str, Defects], Made]] = {
 }
 
 
-def replica_set_name(obj: Object) -> str:
+def replica_set_name(obj: Json) -> str:
     """Return the name of a ReplicaSet; a Deployment's ends in a hash that only it can know."""
     name: str = obj["metadata"]["name"]
     return f"{name}-*" if obj["kind"] == "Deployment" else name

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
-from pydantic import ConfigDict
-
 from stowplan.api.errors import InvalidObjectError, Violation
-from stowplan.api.models.core import Wire, read
+from stowplan.api.models.wire import Wire, read
 from stowplan.placement.assignment import Assignment
 from stowplan.topology.levels import MOST_LEVELS
 from stowplan.topology.tree import Path
@@ -36,46 +34,41 @@ _WHAT = "topology assignment"
 _ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
-class _Form(Wire):
-    """Part of a document; fields that it does not have are kept aside, to be refused.
-
-    To pass over a field that we do not know could mean to read another assignment than was written.
-    """
-
-    model_config = ConfigDict(extra="allow")
+# To pass over a field that we do not know could mean to read another assignment than was written,
+# so all of these are refused with one.
 
 
-class _Domain(_Form):
+class _Domain(Wire, frozen=True, forbid_unknown_fields=True):
     values: list[str]
     count: int
 
 
-class _Listed(_Form):
+class _Listed(Wire, frozen=True, forbid_unknown_fields=True):
     levels: list[str]
     domains: list[_Domain] | None
 
 
-class _Individual(_Form):
+class _Individual(Wire, frozen=True, forbid_unknown_fields=True):
+    roots: list[str]
     prefix: str | None = None
     suffix: str | None = None
-    roots: list[str]
 
     def values(self) -> list[str]:
         prefix, suffix = self.prefix or "", self.suffix or ""
         return [prefix + root + suffix for root in self.roots]
 
 
-class _LevelValues(_Form):
+class _LevelValues(Wire, frozen=True, forbid_unknown_fields=True):
     universal: str | None = None
     individual: _Individual | None = None
 
 
-class _PodCounts(_Form):
+class _PodCounts(Wire, frozen=True, forbid_unknown_fields=True):
     universal: int | None = None
     individual: list[int] | None = None
 
 
-class _Slice(_Form):
+class _Slice(Wire, frozen=True, forbid_unknown_fields=True):
     domain_count: int
     values_per_level: list[_LevelValues]
     pod_counts: _PodCounts
@@ -91,7 +84,7 @@ class _Slice(_Form):
         return zip(zip(*columns, strict=True), pods, strict=True)
 
 
-class _Compact(_Form):
+class _Compact(Wire, frozen=True, forbid_unknown_fields=True):
     levels: list[str]
     slices: list[_Slice] | None = None  # Go leaves an empty list out
 
@@ -158,7 +151,8 @@ def decode(document: object) -> Assignment:
     """Return the assignment of a compact form, v1beta2; ``document`` is parsed JSON.
 
     Raises:
-        InvalidObjectError: with every rule of the form that is broken.
+        InvalidObjectError: with every field that the form has not or that is no such value, else
+            with every rule of the form that is broken.
     """
     form = read(_Compact, document, _WHAT)
     _refuse(_compact_violations(form))
@@ -183,7 +177,8 @@ def decode_listed(document: object) -> Assignment:
     """Return the assignment that a v1beta1 document lists; ``document`` is parsed JSON.
 
     Raises:
-        InvalidObjectError: with every rule of the form that is broken.
+        InvalidObjectError: with every field that the form has not or that is no such value, else
+            with every rule of the form that is broken.
     """
     form = read(_Listed, document, _WHAT)
     _refuse(_listed_violations(form))
@@ -289,17 +284,14 @@ def _assignment_violations(assignment: Assignment) -> Violations:
 
 
 def _listed_violations(form: _Listed) -> Violations:
-    yield from _unknown_fields("", form)
     yield from _levels_violations(form.levels)
     for i, domain in enumerate(form.domains or ()):
         path = f"domains[{i}]"
-        yield from _unknown_fields(f"{path}.", domain)
         yield from _domain_violations(path, domain.values, domain.count, len(form.levels))
 
 
 def _compact_violations(form: _Compact) -> Violations:
     slices = form.slices or ()
-    yield from _unknown_fields("", form)
     yield from _levels_violations(form.levels)
     yield from _most_violation("slices", len(slices), MOST_SLICES)
     total = sum(max(part.domain_count, 0) for part in slices)
@@ -309,7 +301,6 @@ def _compact_violations(form: _Compact) -> Violations:
 
 
 def _slice_violations(path: str, part: _Slice, depth: int) -> Violations:
-    yield from _unknown_fields(f"{path}.", part)
     yield from _count_violation(f"{path}.domainCount", part.domain_count)
     levels = part.values_per_level
     yield from _length_violation(f"{path}.valuesPerLevel", len(levels), depth, "levels")
@@ -319,7 +310,6 @@ def _slice_violations(path: str, part: _Slice, depth: int) -> Violations:
 
 
 def _pods_violations(path: str, pods: _PodCounts, domains: int) -> Violations:
-    yield from _unknown_fields(f"{path}.", pods)
     yield from _choice_violation(path, pods.universal, pods.individual)
     if pods.universal is not None:
         yield from _count_violation(f"{path}.universal", pods.universal)
@@ -331,12 +321,10 @@ def _pods_violations(path: str, pods: _PodCounts, domains: int) -> Violations:
 
 
 def _values_violations(path: str, level: _LevelValues, domains: int) -> Violations:
-    yield from _unknown_fields(f"{path}.", level)
     yield from _choice_violation(path, level.universal, level.individual)
     yield from _text_violation(f"{path}.universal", level.universal or "")
     if level.individual is not None:
         each, path = level.individual, f"{path}.individual"
-        yield from _unknown_fields(f"{path}.", each)
         yield from _text_violation(f"{path}.prefix", each.prefix or "")
         yield from _text_violation(f"{path}.suffix", each.suffix or "")
         yield from _entries_violations(f"{path}.roots", len(each.roots), domains)
@@ -395,9 +383,3 @@ def _choice_violation(path: str, universal: object, individual: object) -> Viola
     if universal is not None and individual is not None:
         problem = "must not have universal and individual at once"
         yield Violation(path, "forbidden", None, problem, "keep one of them")
-
-
-def _unknown_fields(prefix: str, form: _Form) -> Violations:
-    for name, value in (form.model_extra or {}).items():
-        problem = "must be a field of this form"
-        yield Violation(f"{prefix}{name}", "forbidden", value, problem, "remove it")

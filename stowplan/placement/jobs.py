@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.models import core, jobs
+from stowplan.api.models.wire import read
+from stowplan.api.objects import Json, Object
 from stowplan.placement import keys, model_deployments
-from stowplan.placement.controllers import MAKERS, Object, replica_set_name, replicas_of
+from stowplan.placement.controllers import MAKERS, replica_set_name, replicas_of
 from stowplan.placement.gangs import GangId, gang_of
 from stowplan.placement.records import OwnerRecord, PodRecord
 from stowplan.placement.templates import Defects, shown
@@ -69,7 +71,7 @@ class Jobs:
     assumed: tuple[OwnerRecord, ...]
 
 
-def expand(objects: Sequence[Object], cluster: Iterable[Object] = ()) -> Jobs:
+def expand(objects: Sequence[Json], cluster: Iterable[Object | Json] = ()) -> Jobs:
     """Return what the controllers of ``objects`` would make.
 
     Args:
@@ -127,18 +129,18 @@ def _grouped(batches: Iterable[_Batch]) -> list[Wanted]:
 def _unstated(gangs: Iterable[Wanted]) -> Iterator[OwnerRecord]:
     """Yield each PodGroup that pods name: as large as they are many, where nothing else says."""
     for gang, pods in ((each.gang, each.pods) for each in gangs if each.gang.kind == "PodGroup"):
-        spec = core.OwnerSpec(minMember=len(pods))
+        spec = core.OwnerSpec(min_member=len(pods))
         meta = core.Metadata(name=gang.name, namespace=gang.namespace)
-        yield OwnerRecord.of(core.Owner(kind=gang.kind, metadata=meta, spec=spec))
+        yield OwnerRecord.of(gang.kind, core.Owner(metadata=meta, spec=spec))
 
 
 def _made_by(
-    obj: Object, types: Mapping[str, jobs.InstanceType], defects: Defects
+    obj: Json, types: Mapping[str, jobs.InstanceType], defects: Defects
 ) -> Iterable[_Batch]:
     kind = (_group(obj), obj["kind"])
     queue = _queue(obj)
     if kind == (model_deployments.GROUP, "ModelDeployment"):
-        deployment = core.read(jobs.ModelDeployment, obj, defects.what)
+        deployment = read(jobs.ModelDeployment, obj, defects.what)
         made = model_deployments.groups_of(deployment, _namespace(obj), types, defects)
         return [_Batch(f"{defects.what}, {part}", pods, _queue_of(pods)) for part, pods in made]
     if kind in MAKERS:
@@ -157,24 +159,24 @@ def _known_kinds() -> str:
     return f"{', '.join(kinds)} (each of its own API group)"
 
 
-def _owner_of(obj: Object) -> Iterator[OwnerRecord]:
+def _owner_of(obj: Json) -> Iterator[OwnerRecord]:
     """Yield what states the size of the object's gang: what is asked, not how far it has come."""
     kind, group = obj["kind"], _group(obj)
     if (group, kind) == ("apps", "Deployment"):
-        record = OwnerRecord.of(core.read(core.Owner, obj, _what(obj)))
+        record = OwnerRecord.of(kind, read(core.Owner, obj, _what(obj)))
         desired = str(replicas_of(record.spec.replicas))
         name = replica_set_name(obj)
         yield replace(record, kind="ReplicaSet", name=name, uid="", desired=desired)
     elif group == keys.API_GROUPS.get(kind):
-        record = OwnerRecord.of(core.read(core.Owner, obj, _what(obj)))
+        record = OwnerRecord.of(kind, read(core.Owner, obj, _what(obj)))
         yield replace(record, uid="", status=core.OwnerStatus())
 
 
-def _serves(objects: Iterable[Object]) -> bool:
+def _serves(objects: Iterable[Json]) -> bool:
     return any(obj["kind"] == "ModelDeployment" for obj in objects)
 
 
-def _queue(obj: Object) -> str:
+def _queue(obj: Json) -> str:
     """Return the queue that stands on the object itself; its pods may carry it, too."""
     labels = obj["metadata"].get("labels")
     value = labels.get(keys.HELD_LABELS[0]) if isinstance(labels, Mapping) else None
@@ -185,13 +187,13 @@ def _queue_of(pods: Sequence[PodRecord]) -> str:
     return pods[0].labels.get(keys.HELD_LABELS[0], "") if pods else ""
 
 
-def _group(obj: Object) -> str:
+def _group(obj: Json) -> str:
     return str(obj["apiVersion"]).rpartition("/")[0]
 
 
-def _namespace(obj: Object) -> str:
+def _namespace(obj: Json) -> str:
     return obj["metadata"].get("namespace") or "default"
 
 
-def _what(obj: Object) -> str:
+def _what(obj: Json) -> str:
     return f"{obj['kind']} {_namespace(obj)}/{shown(obj['metadata']['name'])}"

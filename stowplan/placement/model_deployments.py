@@ -8,10 +8,11 @@ out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from stowplan.api.errors import InvalidObjectError
 from stowplan.api.models import core, jobs
+from stowplan.api.models.wire import Quantity, text_of
+from stowplan.api.objects import Json, Object
 from stowplan.placement import keys
 from stowplan.placement.records import OwnerLink, PodRecord
 from stowplan.placement.templates import Defects, Pods
@@ -39,10 +40,10 @@ _RESOURCES = {
 _FNV_OFFSET, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 
 Types = Mapping[str, jobs.InstanceType]
-Requests = dict[str, str]
+Requests = dict[str, Quantity]
 
 
-def types_among(objects: Iterable[Mapping[str, Any]]) -> dict[str, jobs.InstanceType]:
+def types_among(objects: Iterable[Object | Json]) -> dict[str, jobs.InstanceType]:
     """Return the InstanceTypes among ``objects`` by name, the first of each name.
 
     Raises:
@@ -50,13 +51,12 @@ def types_among(objects: Iterable[Mapping[str, Any]]) -> dict[str, jobs.Instance
     """
     found: dict[str, jobs.InstanceType] = {}
     defects = Defects("")
-    for obj in objects:
-        if obj.get("kind") != "InstanceType" or not str(obj["apiVersion"]).startswith(f"{GROUP}/"):
+    for obj in map(Object.of, objects):
+        if (obj.kind, obj.group) != ("InstanceType", GROUP):
             continue
-        name = obj["metadata"]["name"]
-        defects.what = f"InstanceType {name}"
+        defects.what = f"InstanceType {obj.name}"
         with defects.gathered():
-            found.setdefault(name, core.read(jobs.InstanceType, obj, defects.what))
+            found.setdefault(obj.name, obj.read(jobs.InstanceType))
     if defects.found:
         raise InvalidObjectError("the job", defects.found)
     return found
@@ -146,7 +146,7 @@ def _pod_spec(
     if len(defects.found) > noted:
         return None
     container = core.Container(name=role.name, resources=core.Resources(requests=requests))
-    return core.PodSpec(containers=[container], nodeSelector=_selector(of.spec))
+    return core.PodSpec(containers=[container], node_selector=_selector(of.spec))
 
 
 def _selector(spec: jobs.InstanceTypeSpec) -> dict[str, str]:
@@ -165,7 +165,7 @@ def _requests(role: jobs.ModelRole, of: jobs.InstanceType, path: str, defects: D
     if of.spec.acceleratable:
         cards = _whole(asked.accelerator, f"{path}.resources.accelerator", defects)
     unit, what = of.spec.unit_resources, f"InstanceType {of.metadata.name}: spec.unitResources"
-    found = {
+    found: Requests = {
         "cpu": f"{_times(unit.cpu, capacity.CPU, cards, f'{what}.cpu', defects)}m",
         "memory": str(_times(unit.ram, "memory", cards, f"{what}.ram", defects)),
     }
@@ -187,7 +187,7 @@ def _refuse_what_is_not_known(asked: jobs.RoleResources, path: str, defects: Def
         ("acceleratorSlicedMemoryPercentage", asked.accelerator_sliced_memory_percentage),
         ("acceleratorSlicedCoresPercentage", asked.accelerator_sliced_cores_percentage),
         ("acceleratorPartitionedProfile", asked.accelerator_partitioned_profile),
-        ("interface", asked.interface if asked.interface != "0" else None),
+        ("interface", asked.interface if asked.interface not in (0, "0") else None),
     ):
         if value:
             problem = "must not be set: what it adds to a pod is not known here"
@@ -195,18 +195,20 @@ def _refuse_what_is_not_known(asked: jobs.RoleResources, path: str, defects: Def
             defects.note(f"{path}.resources.{field}", "forbidden", value, problem, remedy)
 
 
-def _whole(text: str | None, path: str, defects: Defects) -> int:
+def _whole(quantity: Quantity | None, path: str, defects: Defects) -> int:
     """Return the number of accelerators; 1 where it is not set, as admission has it."""
-    if text is None:
+    if quantity is None:
         return 1
+    text = text_of(quantity)
     if text.isascii() and text.isdigit() and len(text) < 10:
         return int(text)
     defects.note(path, "invalid", text, "must be a whole number", "correct it")
     return 0
 
 
-def _times(text: str, resource: str, cards: int, path: str, defects: Defects) -> int:
+def _times(quantity: Quantity, resource: str, cards: int, path: str, defects: Defects) -> int:
     """Return base units of a quantity for so many accelerators, and for one where there is none."""
+    text = text_of(quantity)
     try:
         return capacity.requested(resource, text) * max(cards, 1)
     except capacity.QuantityError as error:

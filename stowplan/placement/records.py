@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.models import core
+from stowplan.api.models.wire import Quantity, text_of
 from stowplan.placement import keys
 from stowplan.placement.filters import Filters, Taint, Weights, repelling_taints, weighted_terms
 from stowplan.topology import capacity
@@ -257,12 +258,12 @@ class OwnerRecord:
     status: core.OwnerStatus
 
     @classmethod
-    def of(cls, owner: core.Owner) -> "OwnerRecord":
-        """Read an owner."""
+    def of(cls, kind: str, owner: core.Owner) -> "OwnerRecord":
+        """Read an owner of a kind."""
         meta = owner.metadata
         return cls(
             namespace=meta.namespace or "default",
-            kind=owner.kind,
+            kind=kind,
             name=meta.name,
             uid=meta.uid,
             desired=(meta.annotations or {}).get(keys.DESIRED_REPLICAS),
@@ -280,10 +281,10 @@ class _Quantities:
     violations: list[Violation] = field(default_factory=list)
 
     def read(
-        self, path: str, texts: Mapping[str, str] | None, unit: "capacity.Reader"
+        self, path: str, quantities: Mapping[str, Quantity] | None, unit: "capacity.Reader"
     ) -> dict[str, int]:
         amounts = {}
-        for name, text in (texts or {}).items():
+        for name, text in ((name, text_of(value)) for name, value in (quantities or {}).items()):
             try:
                 amounts[name] = unit(name, text)
             except capacity.QuantityError as error:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from stowplan.api.models import core
+from stowplan.api.models.wire import read
 from stowplan.placement.assignment import Assignment
 from stowplan.placement.filters import Toleration
 from stowplan.placement.health import (
@@ -94,7 +95,7 @@ def _node(node: Json) -> NodeRecord:
         "spec": {"taints": node["taints"]},
         "status": {"conditions": [{"type": "Ready", "status": ready}] if ready else []},
     }
-    return NodeRecord.of(core.read(core.Node, obj, node["name"]))
+    return NodeRecord.of(read(core.Node, obj, node["name"]))
 
 
 def _pod(pod: Json) -> PodRecord:
@@ -110,4 +111,4 @@ def _pod(pod: Json) -> PodRecord:
         },
         "status": {"phase": pod["phase"]},
     }
-    return PodRecord.of(core.read(core.Pod, obj, pod["name"]))
+    return PodRecord.of(read(core.Pod, obj, pod["name"]))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from stowplan.api.models import core
+from stowplan.api.models.wire import read
 from stowplan.placement.assignment import Assignment
 from stowplan.placement.filters import Filters, Requirement
 from stowplan.placement.places import assignment_of, leaf_of
@@ -81,7 +82,7 @@ def _amounts(per_pod: Json, count: int = 1) -> Amounts:
 
 def _node(node: Json) -> NodeRecord:
     return NodeRecord.of(
-        core.read(
+        read(
             core.Node,
             {
                 "metadata": {"name": node["name"], "labels": node["labels"]},
@@ -101,7 +102,7 @@ def _node(node: Json) -> NodeRecord:
 
 def _pod(pod: Json, name: str) -> PodRecord:
     return PodRecord.of(
-        core.read(
+        read(
             core.Pod,
             {
                 "metadata": {"name": name},
@@ -241,7 +242,7 @@ def _filters(case: Json, podset: Json) -> Filters:
                 }
             }
         }
-    return Filters.of(core.read(core.PodSpec, spec, podset["name"]))
+    return Filters.of(read(core.PodSpec, spec, podset["name"]))
 
 
 def _preferred(case: Json, podset: Json) -> tuple[tuple[int, tuple[Requirement, ...]], ...]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from stowplan.api.errors import Violation
 from stowplan.api.models import core
+from stowplan.api.models.wire import read
 from stowplan.placement import keys, release
 from stowplan.placement.assignment import Assignment
 from stowplan.placement.release import (
@@ -136,7 +137,7 @@ def _member(pod: Json) -> Member:
         },
         "status": {"phase": pod["phase"]},
     }
-    return Member.of(core.read(core.Pod, obj, pod["name"]))
+    return Member.of(read(core.Pod, obj, pod["name"]))
 
 
 def _require_known(what: str, fields: Json) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stowplan.api.models import core
+from stowplan.api.models.wire import read
 from stowplan.placement.records import NodeRecord, PodRecord, node_changes
 from stowplan.placement.rules import KUEUE
 from stowplan.placement.state import ClusterState, room_changes
@@ -115,7 +116,7 @@ def _node(node: Json) -> NodeRecord:
             "conditions": [{"type": t, "status": s} for t, s in conditions.items()],
         },
     }
-    return NodeRecord.of(core.read(core.Node, obj, node["name"]))
+    return NodeRecord.of(read(core.Node, obj, node["name"]))
 
 
 def _pod(pod: Json) -> PodRecord:
@@ -131,4 +132,4 @@ def _pod(pod: Json) -> PodRecord:
         },
         "status": {"phase": pod["phase"]},
     }
-    return PodRecord.of(core.read(core.Pod, obj, pod["name"]))
+    return PodRecord.of(read(core.Pod, obj, pod["name"]))

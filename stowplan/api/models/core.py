@@ -3,40 +3,24 @@
 Every list and map may be JSON null (fact E8), and a quantity may be a bare number.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails
+from msgspec import field
 
-from stowplan.api.errors import InvalidObjectError, Violation
+from stowplan.api.models.wire import Quantity, Wire
 
 
-class Wire(BaseModel):
-    """A frozen mirror of a peer's object: its camel-case names, unknown fields passed over."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, strict=True)
-
-
-def _text(value: object) -> object:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-Quantity = Annotated[str, BeforeValidator(_text)]
-
-
-class OwnerReference(Wire):
+class OwnerReference(Wire, frozen=True):
     """One entry of ``metadata.ownerReferences``."""
 
-    api_version: str = ""
     kind: str
     name: str
+    api_version: str = ""
     uid: str = ""
     controller: bool | None = None
 
 
-class Metadata(Wire):
+class Metadata(Wire, frozen=True):
     """What every object has."""
 
     name: str = ""
@@ -48,7 +32,7 @@ class Metadata(Wire):
     deletion_timestamp: str | None = None
 
 
-class Taint(Wire):
+class Taint(Wire, frozen=True):
     """One entry of ``spec.taints``."""
 
     key: str
@@ -56,28 +40,28 @@ class Taint(Wire):
     effect: str = ""
 
 
-class Condition(Wire):
+class Condition(Wire, frozen=True):
     """One entry of ``status.conditions``."""
 
     type: str
     status: str
 
 
-class NodeSpec(Wire):
+class NodeSpec(Wire, frozen=True):
     """What an administrator set on a node."""
 
     unschedulable: bool | None = None
     taints: list[Taint] | None = None
 
 
-class NodeStatus(Wire):
+class NodeStatus(Wire, frozen=True):
     """What the kubelet reported."""
 
     allocatable: dict[str, Quantity] | None = None
     conditions: list[Condition] | None = None
 
 
-class Node(Wire):
+class Node(Wire, frozen=True):
     """``v1/Node``."""
 
     metadata: Metadata
@@ -85,14 +69,14 @@ class Node(Wire):
     status: NodeStatus | None = None
 
 
-class Resources(Wire):
+class Resources(Wire, frozen=True):
     """Requests and limits of a container or of a whole pod."""
 
     requests: dict[str, Quantity] | None = None
     limits: dict[str, Quantity] | None = None
 
 
-class Container(Wire):
+class Container(Wire, frozen=True):
     """One container; an init container with ``restartPolicy: Always`` is a sidecar."""
 
     name: str = ""
@@ -100,7 +84,7 @@ class Container(Wire):
     restart_policy: str | None = None
 
 
-class Requirement(Wire):
+class Requirement(Wire, frozen=True):
     """One expression of a node selector term."""
 
     key: str
@@ -108,44 +92,44 @@ class Requirement(Wire):
     values: list[str] | None = None
 
 
-class NodeSelectorTerm(Wire):
+class NodeSelectorTerm(Wire, frozen=True):
     """Expressions that all must hold; a term without any matches nothing."""
 
     match_expressions: list[Requirement] | None = None
     match_fields: list[Requirement] | None = None
 
 
-class NodeSelector(Wire):
+class NodeSelector(Wire, frozen=True):
     """Terms of which one must match."""
 
     node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
-class PreferredTerm(Wire):
+class PreferredTerm(Wire, frozen=True):
     """A term that adds its weight to the nodes that it matches."""
 
     weight: int = 0
     preference: NodeSelectorTerm | None = None
 
 
-class NodeAffinity(Wire):
+class NodeAffinity(Wire, frozen=True):
     """Which nodes a pod must have, and which it would rather have."""
 
-    required: NodeSelector | None = Field(
-        default=None, alias="requiredDuringSchedulingIgnoredDuringExecution"
+    required: NodeSelector | None = field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
-    preferred: list[PreferredTerm] | None = Field(
-        default=None, alias="preferredDuringSchedulingIgnoredDuringExecution"
+    preferred: list[PreferredTerm] | None = field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
-class Affinity(Wire):
+class Affinity(Wire, frozen=True):
     """Pod affinity is judged by kube-scheduler after us, so it is not read."""
 
     node_affinity: NodeAffinity | None = None
 
 
-class Toleration(Wire):
+class Toleration(Wire, frozen=True):
     """One entry of ``spec.tolerations``; an empty operator is Equal, an empty effect is any."""
 
     key: str = ""
@@ -154,20 +138,20 @@ class Toleration(Wire):
     effect: str = ""
 
 
-class Named(Wire):
+class Named(Wire, frozen=True):
     """An entry of which only the name matters: a scheduling gate."""
 
     name: str = ""
 
 
-class Volume(Wire):
+class Volume(Wire, frozen=True):
     """A volume; only whether it is a claim matters, since its binding may take minutes."""
 
     persistent_volume_claim: dict[str, Any] | None = None
     ephemeral: dict[str, Any] | None = None
 
 
-class PodSpec(Wire):
+class PodSpec(Wire, frozen=True):
     """What the pod asks for."""
 
     node_name: str = ""
@@ -184,14 +168,14 @@ class PodSpec(Wire):
     scheduling_group: dict[str, Any] | None = None
 
 
-class PodStatus(Wire):
+class PodStatus(Wire, frozen=True):
     """How far the pod has come."""
 
     phase: str = ""
     nominated_node_name: str | None = None
 
 
-class Pod(Wire):
+class Pod(Wire, frozen=True):
     """``v1/Pod``."""
 
     metadata: Metadata
@@ -199,20 +183,20 @@ class Pod(Wire):
     status: PodStatus | None = None
 
 
-class PodHead(Wire):
+class PodHead(Wire, frozen=True):
     """A pod of which nothing but the metadata is looked at."""
 
     metadata: Metadata
 
 
-class PodTemplate(Wire):
+class PodTemplate(Wire, frozen=True):
     """What pods are made from."""
 
     metadata: Metadata | None = None
     spec: PodSpec | None = None
 
 
-class LeaderWorkerTemplate(Wire):
+class LeaderWorkerTemplate(Wire, frozen=True):
     """The two templates of a LeaderWorkerSet; without its own the leader is like the workers."""
 
     size: int | None = None
@@ -220,7 +204,7 @@ class LeaderWorkerTemplate(Wire):
     worker_template: PodTemplate | None = None
 
 
-class OwnerSpec(Wire):
+class OwnerSpec(Wire, frozen=True):
     """The counts and templates of a Job, StatefulSet, ReplicaSet, JobSet, LWS or PodGroup.
 
     Attributes:
@@ -238,13 +222,13 @@ class OwnerSpec(Wire):
     leader_worker_template: LeaderWorkerTemplate | None = None
 
 
-class JobTemplate(Wire):
+class JobTemplate(Wire, frozen=True):
     """The Job that a JobSet makes from a replicated job."""
 
     spec: OwnerSpec | None = None
 
 
-class ReplicatedJob(Wire):
+class ReplicatedJob(Wire, frozen=True):
     """One entry of a JobSet's ``spec.replicatedJobs``."""
 
     name: str = ""
@@ -253,53 +237,16 @@ class ReplicatedJob(Wire):
     depends_on: list[dict[str, Any]] | None = None
 
 
-class OwnerStatus(Wire):
+class OwnerStatus(Wire, frozen=True):
     """How far a Job has come; failed indexes are written like ``1,3-5``."""
 
     succeeded: int | None = None
     failed_indexes: str | None = None
 
 
-class Owner(Wire):
+class Owner(Wire, frozen=True):
     """A controller of pods, whatever its kind."""
 
-    kind: str
     metadata: Metadata
     spec: OwnerSpec | None = None
     status: OwnerStatus | None = None
-
-
-Model = TypeVar("Model", bound=Wire)
-
-
-def read(model: type[Model], obj: object, what: str | Callable[[], str]) -> Model:
-    """Return ``obj``, parsed JSON, as ``model``.
-
-    Args:
-        model: what it must be.
-        obj: the object.
-        what: names the object in an error, or returns its name: thousands of names are not needed.
-
-    Raises:
-        InvalidObjectError: one violation for each field that is wrong.
-    """
-    try:
-        return model.model_validate(obj)
-    except ValidationError as error:
-        named = what if isinstance(what, str) else what()
-        raise InvalidObjectError(named, map(_violation, error.errors(include_url=False))) from error
-
-
-def _violation(error: ErrorDetails) -> Violation:
-    path = ""
-    for step in error["loc"]:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
-    missing = error["type"] == "missing"
-    problem = error["msg"].removeprefix("Input should be ")
-    return Violation(
-        path=path or "(the whole object)",
-        code="required" if missing else "invalid",
-        value=None if missing else error["input"],
-        problem="must be present" if missing else f"must be {problem}",
-        remedy="add it" if missing else "correct this field",
-    )

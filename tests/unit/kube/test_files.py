@@ -11,24 +11,24 @@ import pytest
 from structlog.testing import capture_logs
 
 from stowplan.api.errors import InvalidObjectError, Violation
+from stowplan.api.objects import Json, Object
 from stowplan.kube.files import FileSource
-from stowplan.kube.objects import Object
 from stowplan.kube.reading import MOST_BYTES
 
 DEADLINE_SECONDS = 10
 INTERVAL_SECONDS = 0.01
 
 
-def node(name: str, **labels: str) -> Object:
+def node(name: str, **labels: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
-def pod(name: str, namespace: str = "team-a") -> Object:
+def pod(name: str, namespace: str = "team-a") -> Json:
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
 
 
-def listed(*items: object) -> Object:
+def listed(*items: object) -> Json:
     return {"apiVersion": "v1", "kind": "List", "items": list(items)}
 
 
@@ -39,7 +39,7 @@ def write(file: Path, content: object) -> Path:
 
 
 def names(objects: list[Object]) -> list[str]:
-    return [each["metadata"]["name"] for each in objects]
+    return [each.name for each in objects]
 
 
 def load(*paths: Path) -> list[Object]:
@@ -56,7 +56,7 @@ def broken(*paths: Path) -> list[str]:
 
 class TestLoad:
     def test_a_file_may_hold_one_object(self, tmp_path: Path) -> None:
-        assert load(write(tmp_path / "node.json", node("n1"))) == [node("n1")]
+        assert load(write(tmp_path / "node.json", node("n1"))) == [Object.of(node("n1"))]
 
     def test_a_file_may_hold_a_list_as_kubectl_prints_it(self, tmp_path: Path) -> None:
         file = write(tmp_path / "all.json", listed(node("n1"), pod("p1"), pod("p1", "team-b")))
@@ -75,13 +75,14 @@ class TestLoad:
             "kind": "NodeList",
             "items": [{"metadata": {"name": "n1", "labels": {}}}],
         }
-        assert load(write(tmp_path / "nodes.json", answer)) == [node("n1")]
+        [found] = load(write(tmp_path / "nodes.json", answer))
+        assert (found.api_version, found.title) == ("v1", "Node n1")
 
     def test_a_kind_that_ends_in_list_is_an_object_when_it_has_no_items(
         self, tmp_path: Path
     ) -> None:
         allow = {"apiVersion": "example.com/v1", "kind": "AllowList", "metadata": {"name": "a"}}
-        assert load(write(tmp_path / "a.json", allow)) == [allow]
+        assert load(write(tmp_path / "a.json", allow)) == [Object.of(allow)]
 
     def test_yaml_may_hold_several_documents_and_lists(self, tmp_path: Path) -> None:
         documents = "\n---\n".join(map(json.dumps, [node("n1"), listed(node("n2"), pod("p1"))]))

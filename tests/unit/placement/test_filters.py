@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from stowplan.api.models import core
+from stowplan.api.models.wire import read
 from stowplan.placement.filters import Filters, Requirement, Taint, Toleration, repelling_taints
 
 BATCH = Taint("dedicated", "batch", "NoSchedule")
 
 
 def filters(**spec: Any) -> Filters:
-    return Filters.of(core.read(core.PodSpec, spec, "Pod p"))
+    return Filters.of(read(core.PodSpec, spec, "Pod p"))
 
 
 def affinity(*terms: dict[str, Any]) -> dict[str, Any]:

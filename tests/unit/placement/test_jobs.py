@@ -415,7 +415,7 @@ def broken(quantity: str) -> Json:
         ),
         pytest.param(
             job(parallelism="4"),
-            "Job default/train: spec.parallelism: must be a valid integer (got '4')",
+            "Job default/train: spec.parallelism: must be a whole number (got '4')",
             id="a number in quotes",
         ),
         pytest.param(
@@ -425,7 +425,7 @@ def broken(quantity: str) -> Json:
         ),
         pytest.param(
             scaled("Deployment", -1),
-            "Deployment default/web: spec.replicas: must be greater than or equal to 0",
+            "Deployment default/web: spec.replicas: must be at least 0",
             id="fewer than none",
         ),
         pytest.param(

@@ -180,7 +180,7 @@ def test_pods_go_to_nodes_of_their_type_alone() -> None:
             "spec.roles[0].resources.accelerator: must be a whole number",
             id="one and a half",
         ),
-        pytest.param({"size": 65}, "spec.roles[0].size: must be less than or equal", id="too big"),
+        pytest.param({"size": 65}, "spec.roles[0].size: must be at most 64", id="too big"),
     ],
 )
 def test_what_cannot_be_known_is_said_with_its_field(fields: Json, want: str) -> None:

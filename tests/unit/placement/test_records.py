@@ -6,6 +6,7 @@ import pytest
 
 from stowplan.api.errors import InvalidObjectError
 from stowplan.api.models import core
+from stowplan.api.models.wire import read
 from stowplan.placement import keys
 from stowplan.placement.cluster import Objects
 from stowplan.placement.records import effective_requests, node_changes
@@ -24,7 +25,7 @@ def sidecar(cpu: str) -> dict[str, Any]:
 
 
 def cost(**spec: Any) -> dict[str, int]:
-    return dict(effective_requests(core.read(core.PodSpec, spec, "Pod p"), "Pod p"))
+    return dict(effective_requests(read(core.PodSpec, spec, "Pod p"), "Pod p"))
 
 
 @pytest.mark.parametrize(
@@ -180,8 +181,8 @@ def test_every_wrong_object_of_a_cluster_is_reported_at_once() -> None:
         "Node n1: status.allocatable.cpu",
         "Node n1: status.allocatable.memory",
         "Pod default/p1: spec.containers[0].resources.requests.cpu",
-        "Node 7: metadata.name",
-        "Pod : metadata",
+        "Node: metadata.name",
+        "Pod: metadata",
     ]
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stowplan.api.errors import Violation
 from stowplan.api.models import core
+from stowplan.api.models.wire import read as read_as
 from stowplan.placement.assignment import Assignment
 from stowplan.placement.release import (
     INDEX_OFFSET,
@@ -404,7 +405,7 @@ def test_the_selector_names_every_level_of_the_assignment() -> None:
 
 
 def read(obj: dict[str, Any]) -> Member:
-    return Member.of(core.read(core.Pod, obj, "Pod"))
+    return Member.of(read_as(core.Pod, obj, "Pod"))
 
 
 def test_a_pod_is_read_by_kueues_marks() -> None:
