@@ -73,7 +73,7 @@ def _fewer(gang: Gang, room: Headroom, i: int, whole: bool) -> Iterator[tuple[in
     least = max(slices[0].size if slices else 1, runs + 1)  # no slice may exceed the podset
     most = min(room.most_of(i) + runs, podset.count - 1)
     for to in range(most, least - 1, -1):
-        rest = to % slices[0].size if slices and (whole or not gang.grows) else 0
+        rest = to % slices[0].size if slices and (whole or not gang.is_part) else 0
         if not rest or (smaller and rest % podset.request.inner_size == 0):
             yield podset.count - to, at, to
 

@@ -62,8 +62,8 @@ def waiting(gang: Gang) -> tuple[PodSet, ...]:
 
 
 def _request(gang: Gang, podset: PodSet) -> TopologyRequest:
-    """Return what the podset asks for; the last wave of a gang that grows is no whole slices."""
-    if gang.grows and not gang.bound:
+    """Return what the podset asks for; a part of a gang need not be whole slices."""
+    if gang.is_part and not gang.bound:
         return part_of(podset.request, podset.count)
     return podset.request
 
@@ -114,12 +114,12 @@ def _demand(
     if plan is not None:
         levels, size = cluster.policy.levels, plan.slicing.size
         drops = cluster.policy.rules.rest_is_dropped
-        smaller = not drops and (gang.grows or podset.request.last_slice == "smaller")
+        smaller = not drops and (gang.is_part or podset.request.last_slice == "smaller")
         need = pods - pods % size if drops else pods
         cuts = _cuts(levels, plan, plan.layers, pods, pods % size if smaller else 0)
         # The last slice of fewer pods may be anything below a whole one, and inner layers then
         # count or do not.
-        layers = plan.layers[:1] if gang.grows else plan.layers
+        layers = plan.layers[:1] if gang.is_part else plan.layers
         cuts_of_fewer = _cuts(levels, plan, layers, pods, size - 1 if smaller else 0)
     return Demand(at, podset, need, ask, passes, allowed, cuts, cuts_of_fewer)
 

@@ -84,7 +84,7 @@ class Gang:
         podset_of: for each of ``pods`` the position of its podset.
         kinds: what the pods of each podset are like.
         bound: those of ``pods`` that run, each with the position of its podset.
-        grows: pods beyond ``size`` join its domain instead of contradicting it.
+        is_part: others of it are done, so its pods need not be whole slices.
         ahead: its pods are made one after another.
     """
 
@@ -95,7 +95,7 @@ class Gang:
     podset_of: tuple[int, ...]
     kinds: tuple[Kind, ...]
     bound: tuple[tuple[int, PodRecord], ...]
-    grows: bool
+    is_part: bool
     ahead: bool
 
     @property
@@ -182,7 +182,7 @@ def assemble(gang: GangId, members: Iterable[PodRecord], known: Owners) -> Gang 
         podset_of=tuple(i for i, group in enumerate(groups) for _ in group.pods),
         kinds=tuple(group.kind for group in groups),
         bound=tuple((i, p) for i, group in enumerate(groups) for p in group.pods if p.node),
-        grows=size.grows,
+        is_part=size.is_part or succeeded > 0 or not open_seats,
         ahead=size.ahead,
     )
 
@@ -262,7 +262,7 @@ def _asked(groups: list[_Group], size: "owners.Size") -> list[Asked] | Reason:
     by_role: dict[str, Asked] = {}
     for group in groups:
         for annotations in group.annotations():
-            one = _asked_by(annotations, None if size.grows else size.pods)
+            one = _asked_by(annotations, None if size.is_part else size.pods)
             if isinstance(one, Reason):
                 return one
             if by_role.setdefault(group.kind.role, one) != one:

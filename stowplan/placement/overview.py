@@ -146,7 +146,7 @@ def _counted(cluster: Cluster, pod: Amounts) -> tuple[Quantity, tuple[LeftOut, .
         podset_of=(),
         kinds=(Kind("", pod, filters),),
         bound=(),
-        grows=False,
+        is_part=False,
         ahead=False,
     )
     room = Headroom.of(cluster, gang, now=0.0)

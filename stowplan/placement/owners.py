@@ -36,6 +36,7 @@ class Size:
         ahead: its pods are made one after another, so seats are reserved before all exist.
         grows: pods beyond the count join the gang's domain.
         without_succeeded: the count leaves out pods that succeeded.
+        is_part: some pods that were asked for are done, so the others need not be whole slices.
         roles: where the owner makes unlike pods; empty for one role.
     """
 
@@ -43,6 +44,7 @@ class Size:
     ahead: bool = False
     grows: bool = False
     without_succeeded: bool = False
+    is_part: bool = False
     roles: tuple[Role, ...] = ()
 
 
@@ -143,11 +145,11 @@ def _leader_worker_set(pods: Sequence[PodRecord], known: Owners) -> Size | Reaso
 def _job(owner: OwnerRecord) -> Size:
     """``min(parallelism, completions - succeeded - failed for good)``; later waves join."""
     parallelism = 1 if owner.spec.parallelism is None else owner.spec.parallelism
+    over = (owner.status.succeeded or 0) + _index_count(owner.status.failed_indexes or "")
     pods = parallelism
     if owner.spec.completions is not None:
-        over = (owner.status.succeeded or 0) + _index_count(owner.status.failed_indexes or "")
         pods = min(parallelism, owner.spec.completions - over)
-    return Size(max(pods, 0), grows=True, without_succeeded=True)
+    return Size(max(pods, 0), grows=True, without_succeeded=True, is_part=over > 0)
 
 
 def _index_count(text: str) -> int:

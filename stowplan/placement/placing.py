@@ -50,7 +50,7 @@ def _answers(cluster: Cluster, view: View, gang: Gang, excluded: Index) -> list[
     podsets: Sequence[PodSet] = gang.podsets
     if not cluster.policy.weigh_affinity and any(podset.preferred for podset in podsets):
         podsets = [replace(podset, preferred=()) for podset in podsets]
-    if gang.grows:  # its last wave need not be whole slices
+    if gang.is_part:
         podsets = [replace(p, request=part_of(p.request, p.count)) for p in podsets]
     if gang.bound:
         return _completed(cluster, view, gang, podsets, excluded)

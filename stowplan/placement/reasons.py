@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from stowplan.api.errors import Violation
+from stowplan.placement import keys
 
 Word = Literal[
     "Contradiction",
@@ -66,7 +67,8 @@ SIBLINGS_MISSING = Reason("Incomplete", "waiting for the other pods of the gang"
 
 SLICES_LEAVE_A_REST = Reason(
     "RequestInvalid",
-    "the pod's slices must divide the number of pods; change the slice size or the number of pods",
+    "the pod's slices must divide the number of pods; change the slice size or the number of pods, "
+    f"or allow a rest with {keys.LAST_SLICE}: smaller",
 )
 
 # What a gang is short of when no resource is to blame.

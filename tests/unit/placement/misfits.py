@@ -95,7 +95,8 @@ class Scene:
         running: pods of other workloads.
         seats: node, GPUs and cores of each seat that another gang holds.
         excluded: nodes that were refused for the gang.
-        job: the gang is a Job, which may grow.
+        job: the gang is a Job.
+        done: how many pods of the Job have succeeded.
     """
 
     nodes: tuple[NodeRecord, ...]
@@ -105,6 +106,7 @@ class Scene:
     excluded: tuple[str, ...] = ()
     policy: Policy = POLICY
     job: bool = False
+    done: int = 0
 
     @property
     def gang(self) -> GangId:
@@ -116,8 +118,8 @@ class Scene:
         made = Cluster(self.policy)
         pods = [*self.running, *self.gang_pods()]
         size = sum(role.count for role in self.roles)
-        job = owner("Job", "wanted", parallelism=size).record()
-        owners = {("default", "Job", "wanted"): job} if self.job else {}
+        job = owner("Job", "wanted", parallelism=size).with_status(succeeded=self.done)
+        owners = {("default", "Job", "wanted"): job.record()} if self.job else {}
         made.replace(Objects({n.name: n for n in self.nodes}, {p.key: p for p in pods}, owners))
         if self.seats:
             seats = [
@@ -237,6 +239,7 @@ def _scene(rng: random.Random) -> Scene:
         at = rng.randrange(len(roles))
         runs = tuple(rng.choice(names) for _ in range(rng.randint(1, max(roles[at].count // 2, 1))))
         roles[at] = replace(roles[at], runs_on=runs[: roles[at].count])
+    job = len(roles) == 1 and rng.random() < 0.25
     return Scene(
         nodes=tuple(n.record() for n in nodes),
         running=tuple(_running(rng, names)),
@@ -246,7 +249,8 @@ def _scene(rng: random.Random) -> Scene:
         ),
         excluded=tuple(rng.sample(names, 1)) if rng.random() < 0.1 else (),
         policy=_policy(rng, roles),
-        job=len(roles) == 1 and rng.random() < 0.25,
+        job=job,
+        done=rng.choice((0, 1)) if job else 0,
     )
 
 

@@ -66,7 +66,7 @@ def fewer(role: Role, scene: Scene) -> Iterator[int]:
     whole = scene.policy.rules.rest_is_dropped
     for to in range(max(size, len(role.runs_on) + 1), role.count):
         rest = to % size
-        if not rest or (not whole and (scene.job or (role.smaller and rest % inner == 0))):
+        if not rest or (not whole and (scene.done or (role.smaller and rest % inner == 0))):
             yield to
 
 

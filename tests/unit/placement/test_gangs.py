@@ -224,7 +224,7 @@ def test_the_size_of_a_job_leaves_succeeded_pods_out() -> None:
     members[0].on("n1").phase("Succeeded")
     job = owner("Job", "x", parallelism=2, completions=3).with_status(succeeded=1)
     made = whole(members, job)
-    assert (made.size, names(made), made.grows) == (2, ["p1", "p2"], True)
+    assert (made.size, names(made), made.is_part) == (2, ["p1", "p2"], True)
 
 
 @pytest.mark.parametrize("kind", ["Job", "StatefulSet", "ReplicaSet", "PodGroup"])
@@ -265,7 +265,7 @@ def test_pods_made_one_after_another_are_placed_at_the_first() -> None:
 def test_pods_of_a_pod_group_beyond_its_minimum_join() -> None:
     members = [pod(f"p{i}").labelled(**{keys.COSCHEDULING_GROUP: "g"}).anywhere() for i in range(3)]
     made = whole(members, owner("PodGroup", "g", minMember=2))
-    assert (made.grows, made.size, made.podsets[0].count) == (True, 2, 2)
+    assert (made.is_part, made.size, made.podsets[0].count) == (False, 2, 2)
     assert word(members[:1], owner("PodGroup", "g", minMember=2)) == "Incomplete"
 
 
@@ -324,6 +324,14 @@ def test_a_job_s_slices_are_judged_by_its_whole_and_not_by_what_is_left_of_it() 
     job = owner("Job", "x", parallelism=4, completions=8).with_status(succeeded=6)
     made = assembled(members, job)
     assert not isinstance(made, Reason), made
+
+
+def test_what_is_left_of_a_group_of_which_pods_succeeded_is_a_part() -> None:
+    members = [member.sliced("host", 2) for member in gang("g", 4)]
+    assert not whole(members).is_part
+    members[0].on("n1").phase("Succeeded")
+    made = whole(members)
+    assert (made.is_part, made.podsets[0].count) == (True, 3)
 
 
 # --- Podsets and ranks ---------------------------------------------------------------------------

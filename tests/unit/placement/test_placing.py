@@ -19,7 +19,7 @@ from stowplan.placement.reasons import Reason
 from stowplan.placement.request import Layer, TopologyRequest
 from stowplan.placement.rules import KUEUE
 from stowplan.placement.shapes import Shapes
-from tests.build import Json, PodObject, cluster, level, levels, node, pod
+from tests.build import Json, PodObject, cluster, level, levels, node, owner, pod
 
 #   block  b1                              b2
 #   rack   r1        r2          r3        r4           r5
@@ -197,6 +197,17 @@ def test_a_rest_is_refused_unless_the_last_slice_may_be_smaller() -> None:
     assert sum(got.values()) == 5
     assert sum(count % 2 for count in got.values()) == 1
     assert len({block_of(rack) for rack in got}) == 1
+
+
+def test_a_job_s_first_wave_must_be_whole_slices_and_a_later_one_need_not() -> None:
+    members = [
+        pod(f"p{i}").owned_by("Job", "x").requires("block").sliced("rack", 2).gpus(8)
+        for i in range(5)
+    ]
+    job = owner("Job", "x", parallelism=5, completions=10)
+    assert refused(drawn(job), members).startswith("stowplan RequestInvalid: the pod's slices")
+    job.with_status(succeeded=5)
+    assert len(seats(drawn(job), members)) == 5
 
 
 def test_the_rest_stays_together_and_the_domain_is_chosen_with_it_in_mind() -> None:
