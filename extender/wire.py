@@ -96,10 +96,14 @@ class ExtenderArgs:
 
         Raises:
             InvalidObjectError: with every field that is wrong.
+            WireError: it is no JSON.
         """
-        if isinstance(self.raw_pod, memoryview):
+        if not isinstance(self.raw_pod, memoryview):
+            return PodRecord.of(read(core.Pod, self.raw_pod, "Pod"))
+        try:
             return PodRecord.of(decode(core.Pod, self.raw_pod, "Pod"))
-        return PodRecord.of(read(core.Pod, self.raw_pod, "Pod"))
+        except msgspec.DecodeError as error:  # what the head passed over: text that is not UTF-8
+            raise WireError(f"Pod must be JSON: {error}") from error
 
 
 def filter_result(verdict: Verdict, offered: Offered) -> bytes:
