@@ -101,7 +101,8 @@ def _answer(cluster: Cluster, jobs: Jobs, wanted: Wanted, domains: int | None) -
     gang = whole_gang(cluster, jobs, wanted, _NOW)
     if isinstance(gang, Reason):
         return DoesNotFit(wanted.gang, len(wanted.pods), gang)
-    return ask(cluster, gang, now=_NOW, domains=domains, take=True)
+    together = [each.gang for each in jobs.gangs]  # none of them has started, or would end alone
+    return ask(cluster, gang, now=_NOW, domains=domains, take=True, stay=together)
 
 
 def _require_a_question(answered: Sequence[Answered], levels: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from stowplan.placement.answer import (
     DomainVerdict,
     FewerPods,
     Fits,
+    LargerShare,
     LeftOut,
     LevelVerdict,
     MoreRoom,
@@ -55,7 +56,11 @@ def _gang_document(answered: Answered) -> Json:
                 **head,
                 "status": "does-not-fit",
                 "size": answer.size,
-                "reason": {"word": answer.reason.word, "text": answer.reason.text},
+                "reason": {
+                    "word": answer.reason.word,
+                    "text": answer.reason.text,
+                    "facts": dict(answer.reason.facts),
+                },
                 "levels": [_level(each) for each in answer.levels],
                 "domains": [_domain(each) for each in answer.domains],
                 "left_out": [_left_out(each) for each in answer.left_out],
@@ -118,6 +123,8 @@ def _change(change: Change) -> Json:
             return {"kind": "fewer-pods", "podset": podset, "was": was, "to": to}
         case CoarserLevel(level, coarser):
             return {"kind": "coarser-level", "was": level, "to": coarser}
+        case LargerShare(podset, level, was, to):
+            return {"kind": "larger-share", "podset": podset, "level": level, "was": was, "to": to}
         case WorkloadEnds(gang, pods):
             return {"kind": "workload-ends", "gang": _gang(gang), "pods": pods}
         case MoreRoom():
@@ -125,6 +132,7 @@ def _change(change: Change) -> Json:
                 "kind": "more-room",
                 "resource": change.resource,
                 "amount": change.amount,
+                "beyond": change.beyond,
                 "domain": list(change.domain),
                 "nodes": [{"node": name, "amount": each} for name, each in change.nodes],
             }

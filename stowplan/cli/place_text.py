@@ -14,12 +14,14 @@ from stowplan.placement.answer import (
     DoesNotFit,
     FewerPods,
     Fits,
+    LargerShare,
     LeftOut,
     MoreRoom,
     Place,
     WorkloadEnds,
 )
 from stowplan.placement.jobs import Wanted
+from stowplan.placement.reasons import Reason
 from stowplan.placement.templates import shown
 from stowplan.topology.levels import HOSTNAME
 
@@ -43,7 +45,12 @@ class Text:
 
     def of(self, answered: Iterable[Answered]) -> str:
         """Return all answers, an empty line between each two."""
-        return "\n\n".join("\n".join(self._one(*each)) for each in answered)
+        each = [*answered]
+        told = ["\n".join(self._one(*one)) for one in each]
+        placed = sum(isinstance(answer, Fits) for _, answer in each)
+        if 0 < placed < len(each):
+            told.append(self.screen.bold(f"{placed:,} of {len(each):,} gangs fit."))
+        return "\n\n".join(told)
 
     def _one(self, wanted: Wanted, answer: Fits | DoesNotFit | None) -> Iterator[str]:
         match answer:
@@ -101,7 +108,7 @@ class Text:
     def _does_not_fit(self, wanted: Wanted, answer: DoesNotFit) -> Iterator[str]:
         screen = self.screen
         yield f"{screen.bold(wanted.title)} {screen.bad('does not fit')}"
-        yield str(answer.reason)
+        yield f"{answer.reason}{_in_numbers(answer.reason)}"
         yield from self._meant(wanted, answer)
         if answer.levels:
             yield ""
@@ -141,7 +148,7 @@ class Text:
                 f"{each.level} (asked)" if each.asked else each.level,
                 f"{each.holding:,} of {each.domains:,}",
                 self._named(each.best) if each.best else "-",
-                f"{each.fits:,} of {each.needed:,}",
+                _out_of(each.fits, each.needed),
             )
             for each in answer.levels
         ]
@@ -154,7 +161,7 @@ class Text:
         rows = [
             (
                 self._named(each.domain),
-                f"{each.fits:,} of {each.needed:,}",
+                _out_of(each.fits, each.needed),
                 each.short_of
                 + (f" (for {_whom(each.podset, each.leader)})" if each.podset else ""),
             )
@@ -184,6 +191,12 @@ class Text:
                 return f'ask for no level: {keys.UNCONSTRAINED[0]}: "true"'
             case CoarserLevel(was, to):
                 return f"ask for {to} instead of {was}"
+            case LargerShare(podset, level, was, to):
+                whose = f" of {podset}" if podset else ""
+                return (
+                    f"let one {level} domain hold {counted(to, 'pod')}{whose} instead of {was:,}: "
+                    f"{keys.MAX_PER_DOMAIN}: {level}={to}"
+                )
             case WorkloadEnds(gang, pods):
                 kind = "pod group" if gang.kind in ("pod-group", "PodGroup") else gang.kind
                 return f"wait until {kind} {gang} ends, which has {counted(pods, 'pod')} here"
@@ -195,8 +208,14 @@ class Text:
         rest = len(each) - _MOST_NODES
         more = f" and {counted(rest, 'more node')}" if rest > 0 else ""
         where = f" in {self._named(change.domain)}" if change.domain else ""
-        total = f"{amount(change.resource, change.amount, True)} more {change.resource}"
-        return f"have {total} free{where}: {', '.join(each[:_MOST_NODES])}{more}"
+        listed = f"{', '.join(each[:_MOST_NODES])}{more}"
+        total = amount(change.resource, change.amount, True)
+        if change.beyond == change.amount:  # no end of anything could free it
+            return f"add {total} {change.resource}{where}: {listed}"
+        added = ""
+        if change.beyond:
+            added = f"; {amount(change.resource, change.beyond, True)} of it must be added"
+        return f"have {total} more {change.resource} free{where}: {listed}{added}"
 
 
 def _pods(places: Sequence[Place]) -> list[str]:
@@ -209,6 +228,22 @@ def _pods(places: Sequence[Place]) -> list[str]:
         names += [f"{unnamed:,} unnamed"] if unnamed else []
         words += names if new else [f"{name} (runs)" for name in names]
     return words
+
+
+def _in_numbers(reason: Reason) -> str:
+    """Return what kube-scheduler is not told, since it may change from call to call."""
+    match dict(reason.facts):
+        case {"there": there, "needed": needed}:
+            return f" ({there:,} there, {needed:,} needed)"
+        case {"least": least, "most": most}:
+            return f" (from {least:,} to {most:,})"
+        case _:
+            return ""
+
+
+def _out_of(fits: int, needed: int) -> str:
+    """Return how many of the pods fit; that there is room for more of them says nothing."""
+    return f"{min(fits, needed):,} of {needed:,}"
 
 
 def _whom(podset: str, leader: bool) -> str:

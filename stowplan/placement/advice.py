@@ -4,27 +4,30 @@ What is reported was tried, and everything smaller of its kind was tried or is r
 that no placement can exceed. ``docs/placement.md`` says what smaller means.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from heapq import merge
 from itertools import islice
 
-from stowplan.placement.answer import Change, CoarserLevel, FewerPods
+from stowplan.placement.answer import Change, CoarserLevel, FewerPods, LargerShare
 from stowplan.placement.cluster import Cluster
 from stowplan.placement.explain import FOR_LACK_OF_ROOM, asked_level
-from stowplan.placement.gangs import Gang
+from stowplan.placement.gangs import Gang, GangId
 from stowplan.placement.headroom import MOST_TRIES, Headroom
 from stowplan.placement.ledger import Reservation
 from stowplan.placement.more_room import more_room
 from stowplan.placement.placing import place_gang
 from stowplan.placement.podset import PodSet
 from stowplan.placement.reasons import Reason
-from stowplan.placement.request import TopologyRequest
+from stowplan.placement.request import Share, TopologyRequest
 from stowplan.placement.tally import Tally
 from stowplan.placement.workloads import workload_ends
 
 
-def advise(cluster: Cluster, gang: Gang, reason: Reason, now: float) -> tuple[Change, ...]:
+def advise(
+    cluster: Cluster, gang: Gang, reason: Reason, now: float, stay: Collection[GangId] = ()
+) -> tuple[Change, ...]:
     """Return the smallest change of each kind that makes ``gang`` fit; the cluster stays as it is.
 
     Args:
@@ -32,6 +35,7 @@ def advise(cluster: Cluster, gang: Gang, reason: Reason, now: float) -> tuple[Ch
         gang: what ``place_gang`` refused.
         reason: why.
         now: seconds on the clock of the cluster's ledger.
+        stay: gangs that are not told to end.
     """
     room = Headroom.of(cluster, gang, now)
     found: list[Change | None] = []
@@ -41,7 +45,8 @@ def advise(cluster: Cluster, gang: Gang, reason: Reason, now: float) -> tuple[Ch
     found.append(coarser_level(cluster, gang, now))
     if room is not None and countable and reason.word in FOR_LACK_OF_ROOM:
         scarce = Tally.of(room, asked_level(gang, cluster.policy.levels)).scarcest()
-        found.append(workload_ends(cluster, gang, room, scarce, now))
+        found.append(larger_share(cluster, gang, now))
+        found.append(workload_ends(cluster, gang, room, scarce, now, stay))
         found += more_room(cluster, gang, room, scarce, now)
     return tuple(change for change in found if change is not None)
 
@@ -129,3 +134,40 @@ def _coarser(request: TopologyRequest, to: str | None) -> TopologyRequest:
     if request.required is not None:
         return replace(request, required=to)
     return replace(request, preferred=to)
+
+
+def larger_share(cluster: Cluster, gang: Gang, now: float) -> LargerShare | None:
+    """Return the share that has to grow by fewest pods; of equals that of the first podset.
+
+    None as well where ``MOST_TRIES`` shares were tried in vain, as for ``fewer_pods``.
+    """
+    options = merge(*(_larger(cluster, gang, at, now) for at in range(len(gang.podsets))))
+    for more, at, share in islice(options, MOST_TRIES):
+        if isinstance(place_gang(cluster, with_share(gang, at, share), now), Reservation):
+            assert share.pods is not None
+            name = gang.podsets[at].name if len(gang.podsets) > 1 else ""
+            return LargerShare(name, share.level, share.pods - more, share.pods)
+    return None
+
+
+def _larger(cluster: Cluster, gang: Gang, at: int, now: float) -> Iterator[tuple[int, int, Share]]:
+    """Yield pods added, podset and larger share, from the first one that counts allow."""
+    podset = gang.podsets[at]
+    if (share := podset.request.share) is None:
+        return
+    was = share.of(podset.count)
+
+    def allowed(pods: int) -> bool:
+        room = Headroom.of(cluster, with_share(gang, at, Share(share.level, pods)), now)
+        return room is not None and room.each_fits(room.view.leaves.free)
+
+    larger = range(was + 1, podset.count + 1)
+    for pods in larger[bisect_left(larger, True, key=allowed) :]:
+        yield pods - was, at, Share(share.level, pods)
+
+
+def with_share(gang: Gang, at: int, share: Share | None) -> Gang:
+    """Return the gang with another share for one podset."""
+    podset = gang.podsets[at]
+    changed = replace(podset, request=replace(podset.request, share=share))
+    return replace(gang, podsets=(*gang.podsets[:at], changed, *gang.podsets[at + 1 :]))

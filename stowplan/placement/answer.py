@@ -131,6 +131,25 @@ class CoarserLevel:
 
 
 @dataclass(frozen=True, slots=True)
+class LargerShare:
+    """It would fit if one domain of ``level`` could hold ``to`` pods of a podset, not ``was``.
+
+    No podset would do with a share raised by less.
+
+    Attributes:
+        podset: which; empty when the gang has only one.
+        level: of which domains.
+        was: what the share allows now, in pods even where it is a percentage.
+        to: what it would have to allow.
+    """
+
+    podset: str
+    level: str
+    was: int
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadEnds:
     """It would fit once another workload ends; none with fewer pods would do.
 
@@ -152,15 +171,17 @@ class MoreRoom:
         amount: base units: millicores of cpu, else bytes or whole devices.
         domain: where; empty for anywhere, where the gang asks for no level.
         nodes: node names, each with how much of the amount goes there.
+        beyond: how much of the amount these nodes would lack if nothing ran there.
     """
 
     resource: str
     amount: int
     domain: Path
     nodes: tuple[tuple[str, int], ...]
+    beyond: int = 0
 
 
-Change = FewerPods | CoarserLevel | WorkloadEnds | MoreRoom
+Change = FewerPods | CoarserLevel | LargerShare | WorkloadEnds | MoreRoom
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ case DoesNotFit(reason=reason, changes=changes):
 ...
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from stowplan.placement.answer import Answer, DoesNotFit, Fits, Place
@@ -30,6 +30,7 @@ def ask(
     advice: bool = True,
     domains: int | None = None,
     take: bool = False,
+    stay: Collection[GangId] = (),
 ) -> Answer:
     """Return a node for every pod of ``gang``, or why there is none and what would change that.
 
@@ -44,6 +45,7 @@ def ask(
         advice: look for changes that would make it fit, which takes longer than the rest.
         domains: how many domains to tell of; None for all of the asked level.
         take: keep the seats for the gang, so that the next question sees their room taken.
+        stay: gangs whose end is no answer, such as those that were asked about with this one.
 
     Raises:
         ValueError: the pods are of several gangs, or there is none.
@@ -63,7 +65,7 @@ def ask(
     from stowplan.placement.explain import why_not
 
     answer = why_not(cluster, whole, found, now, domains)
-    return replace(answer, changes=advise(cluster, whole, found, now)) if advice else answer
+    return replace(answer, changes=advise(cluster, whole, found, now, stay)) if advice else answer
 
 
 def _assembled(

@@ -144,8 +144,9 @@ def _of_no_node(gang: Gang, levels: Levels) -> tuple[LevelVerdict, ...]:
 
 
 def _is_asked(gang: Gang, key: str) -> bool:
+    """Whether a podset must be in one domain of the level; would like to, where it need not."""
     requests = (podset.request for podset in gang.podsets)
-    return any(key in (request.required, request.preferred) for request in requests)
+    return any(key == (request.required or request.preferred) for request in requests)
 
 
 def _domain_verdict(

@@ -20,6 +20,12 @@ from stowplan.placement.reasons import Reason
 from stowplan.placement.records import Amounts, PodRecord, effective_requests
 from stowplan.placement.request import TopologyRequest, parse, violations
 
+# What makes two requests differ, ours first.
+_ASKING = sorted(
+    {*keys.REQUEST_KEYS, *keys.PODSET_GROUP, keys.LAST_SLICE, keys.PACKING},
+    key=lambda key: (not key.startswith(keys.OURS), key),
+)
+
 MOST_PODS = 10_000  # one Placement object could not name more seats
 
 
@@ -151,7 +157,7 @@ def assemble(gang: GangId, members: Iterable[PodRecord], known: Owners) -> Gang 
     succeeded = 0 if size.without_succeeded else len(present) - len(live)
     open_seats = max(size.pods - succeeded, 0)
     if len(live) > open_seats and not size.grows:
-        return reasons.MORE_THAN_SIZE
+        return reasons.with_facts(reasons.MORE_THAN_SIZE, there=len(live), needed=open_seats)
     if len(live) < open_seats and not size.ahead:
         return reasons.with_facts(reasons.SIBLINGS_MISSING, there=len(live), needed=open_seats)
     if len(live) > open_seats:  # at least one, for whoever asks
@@ -260,13 +266,15 @@ def _asked(groups: list[_Group], size: "owners.Size") -> list[Asked] | Reason:
     """
     found: list[Asked] = []
     by_role: dict[str, Asked] = {}
+    first: dict[str, Mapping[str, str]] = {}
     for group in groups:
         for annotations in group.annotations():
             one = _asked_by(annotations, None if size.is_part else size.pods)
             if isinstance(one, Reason):
                 return one
             if by_role.setdefault(group.kind.role, one) != one:
-                return reasons.REQUESTS_DIFFER
+                return reasons.requests_differ(_difference(first[group.kind.role], annotations))
+            first.setdefault(group.kind.role, annotations)
         found.append(by_role[group.kind.role])
     # What admission adds to pods is not in their template: pods to come ask for what the others do.
     there = next(asked for asked, group in zip(found, groups, strict=True) if group.pods)
@@ -276,6 +284,11 @@ def _asked(groups: list[_Group], size: "owners.Size") -> list[Asked] | Reason:
     if any((request == TopologyRequest()) for request, _ in found):
         return reasons.ROLE_ASKS_NOTHING
     return _checked_groups(found)
+
+
+def _difference(one: Mapping[str, str], other: Mapping[str, str]) -> str:
+    """Return the first annotation that asks for topology and is not the same in both."""
+    return next((key for key in _ASKING if one.get(key) != other.get(key)), "its annotations")
 
 
 def _asked_by(annotations: Mapping[str, str], pods: int | None) -> Asked | Reason:

@@ -196,11 +196,14 @@ def _least(room: Headroom, resource: int) -> MoreRoom | None:
             best = found
     if best is None:
         return None
+    row, view = demand.ask.rows[resource], room.view
+    lacking = (view.leaves.free[row] - view.total[row]).astype(np.int64)  # below 0 by what runs
     return MoreRoom(
         resource=demand.podset.amounts[resource][0],
         amount=best.amount,
         domain=path_of(tree, level, best.domain),
         nodes=tuple((_node_on(room, leaf), amount) for leaf, amount in best.on),
+        beyond=sum(max(int(lacking[leaf]) + amount, 0) for leaf, amount in best.on),
     )
 
 

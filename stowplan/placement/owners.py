@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from stowplan.api.errors import Violation
 from stowplan.api.models import core
@@ -111,19 +112,27 @@ def _owner_name(kind: str, pod: PodRecord) -> str:
 def _stated(pods: Sequence[PodRecord], annotation: str) -> Size | Reason:
     texts = {pod.annotations.get(annotation) for pod in pods}
     if len(texts) > 1:
-        return reasons.SIZES_DIFFER
+        stated = [int(text) for text in texts if _is_count(text)]
+        if not stated:
+            return reasons.SIZES_DIFFER
+        return reasons.with_facts(reasons.SIZES_DIFFER, least=min(stated), most=max(stated))
     text = texts.pop()
     if text is None:
         violation = Violation(
             annotation, "required", None, "must be on every pod of the gang", "add the gang's size"
         )
         return reasons.request_invalid(violation)
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) > 0):
+    if not _is_count(text) or int(text) < 1:
         violation = Violation(
             annotation, "invalid", text, "must be a whole number of 1 or more", "correct it"
         )
         return reasons.request_invalid(violation)
     return Size(int(text))
+
+
+def _is_count(text: str | None) -> TypeGuard[str]:
+    """Whether a text is a whole number that is not absurdly long."""
+    return bool(text and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS)
 
 
 def _leader_worker_set(pods: Sequence[PodRecord], known: Owners) -> Size | Reason:
@@ -158,7 +167,7 @@ def _index_count(text: str) -> int:
     for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")
         ends = (low, high or low)
-        if all(end.isascii() and end.isdigit() and len(end) <= _MOST_DIGITS for end in ends):
+        if all(map(_is_count, ends)):
             count += int(ends[1]) - int(ends[0]) + 1
     return count
 
@@ -187,9 +196,8 @@ def _stateful_set(owner: OwnerRecord) -> Size:
 
 def _replica_set(owner: OwnerRecord) -> Size:
     """The Deployment's count: a ReplicaSet under a rollout grows step by step towards it."""
-    desired = owner.desired or ""
-    if desired.isascii() and desired.isdigit() and len(desired) <= _MOST_DIGITS:
-        return Size(int(desired), ahead=True)
+    if _is_count(owner.desired):
+        return Size(int(owner.desired), ahead=True)
     return Size(1 if owner.spec.replicas is None else owner.spec.replicas, ahead=True)
 
 

@@ -52,7 +52,6 @@ OLDER_POD = Reason("Incomplete", "an older pod of the same name is still there")
 NATIVE_GROUP = Reason(
     "Contradiction", "spec.schedulingGroup beside a topology request needs the scheduling gate"
 )
-REQUESTS_DIFFER = Reason("Contradiction", "pods of one gang ask for different topology")
 ROLE_ASKS_NOTHING = Reason(
     "Contradiction",
     "a role of the gang asks for no topology; give its pods stowplan.dev/unconstrained-topology",
@@ -73,7 +72,13 @@ SLICES_LEAVE_A_REST = Reason(
 
 # What a gang is short of when no resource is to blame.
 NO_NODE_USABLE = "no node is ready, not cordoned and labelled with every level"
+KEPT_APART = f"{keys.MAX_PER_DOMAIN} keeps pods apart"
 NO_NODE_PASSES = "no node passes the pod's selector, affinity and tolerations"
+
+
+def requests_differ(annotation: str) -> Reason:
+    """Pods of one template, or at least of one role, do not carry the same request."""
+    return Reason("Contradiction", f"pods of one gang ask for different topology: {annotation}")
 
 
 def owner_unknown(kind: str) -> Reason:

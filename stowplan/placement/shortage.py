@@ -17,7 +17,8 @@ def scarcest(view: View, shapes: Shapes, podset: PodSet, low: int, high: int) ->
     """Return what the podset is short of in leaves ``low`` up to ``high``.
 
     It is the resource of which the fewest pods could be served if each were the only one asked for;
-    of equals the first by name. Where no node may be used at all, it is the reason for that.
+    of equals the first by name. Where no node may be used at all, it is the reason for that; where
+    resources would do, it is the share that is too small.
     """
     if not view.leaves.usable[low:high].any():
         return reasons.NO_NODE_USABLE
@@ -27,6 +28,9 @@ def scarcest(view: View, shapes: Shapes, podset: PodSet, low: int, high: int) ->
     if not allowed.any():
         return reasons.NO_NODE_PASSES
     served = np.clip(quotients(part, ask)[:, allowed], 0, podset.count)
+    request = podset.request
+    if request.share and not request.slices and served.min(axis=0).sum() >= podset.count:
+        return reasons.KEPT_APART
     return podset.amounts[int(np.argmin(served.sum(axis=1)))][0]
 
 

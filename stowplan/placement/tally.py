@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stowplan.placement import reasons
-from stowplan.placement.domains import Mask, bounds, candidates, count, first_of
+from stowplan.placement.domains import UNCUT, Mask, bounds, candidates, count, first_of
 from stowplan.placement.headroom import Headroom
 from stowplan.topology.tree import Quantity, Room
 
@@ -85,7 +85,7 @@ class Tally:
         It is the first demand that did not get all that it needs; where each did, of those with the
         finest level the one that needs most. What lacks is the resource of which the fewest pods
         could be served if each were the only one asked for; of equals the first by name
-        (domain-fit, section 13).
+        (domain-fit, section 13). Where resources would do, it is a share that is too small.
         """
         view = self.room.view
         low, high = bounds(view.tree, self.level)[[d, d + 1]].tolist()
@@ -103,9 +103,17 @@ class Tally:
             return at, reasons.NO_NODE_PASSES
         if not allowed.any():
             return at, NODES_EXCLUDED
+        if demand.podset.request.share is not None and self._whole_but_for_a_share(k, d):
+            return at, reasons.KEPT_APART
         each = np.floor(free[demand.ask.rows][:, allowed] / demand.ask.amounts[:, None])
         served = np.clip(each, 0, demand.podset.count).sum(axis=1)
         return at, demand.podset.amounts[int(np.argmin(served))][0]
+
+    def _whole_but_for_a_share(self, k: int, d: int) -> bool:
+        demand = self.room.demands[self.order[k]]
+        cuts = tuple(cut for cut in demand.cuts if cut.most == UNCUT)
+        pods = demand.pods_on(self.before[k])
+        return bool(count(self.room.view.tree, pods, self.level, cuts)[d] >= demand.need)
 
     def scarcest(self) -> str:
         """Return what the domain that lacks least is short of."""

@@ -1,6 +1,6 @@
 """Which other workload has to end so that a gang fits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -36,15 +36,20 @@ class Workload:
 
 
 def workload_ends(
-    cluster: Cluster, gang: Gang, room: Headroom, scarce: str, now: float
+    cluster: Cluster,
+    gang: Gang,
+    room: Headroom,
+    scarce: str,
+    now: float,
+    stay: Collection[GangId] = (),
 ) -> WorkloadEnds | None:
-    """Return the other workload with fewest pods whose end makes the gang fit.
+    """Return the other workload with fewest pods whose end makes the gang fit; none of ``stay``.
 
     Of equals it is the one that uses least of ``scarce``, then the first by name. None as well
     where ``MOST_TRIES`` workloads were tried in vain: only of unlike podsets, and of slices and
     shares in part, can the counts promise so much more than there is.
     """
-    workloads = running(cluster, gang.id, now)
+    workloads = running(cluster, {gang.id, *stay}, now)
     ends, free = Freed.by(workloads, room.view), room.view.leaves.free
     helpful = [(workloads[w], w) for w in np.flatnonzero(ends.may_help(room)).tolist()]
     helpful.sort(key=lambda option: option[0].size(scarce))
@@ -57,8 +62,8 @@ def workload_ends(
     return None
 
 
-def running(cluster: Cluster, but: GangId, now: float) -> list[Workload]:
-    """Return every workload that takes room, except ``but`` and those that never end."""
+def running(cluster: Cluster, but: Collection[GangId], now: float) -> list[Workload]:
+    """Return every workload that takes room, except those in ``but`` and those that never end."""
     state, taken = cluster.state, dict[GangId, list[tuple[str, Amounts]]]()
     for gang in dict.fromkeys(cluster.gangs.ids()):
         taken[gang] = [
@@ -72,7 +77,7 @@ def running(cluster: Cluster, but: GangId, now: float) -> list[Workload]:
     return [
         Workload(gang, tuple(pods))
         for gang, pods in taken.items()
-        if pods and gang != but and gang.kind not in _STAY
+        if pods and gang not in but and gang.kind not in _STAY
     ]
 
 

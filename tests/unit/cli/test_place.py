@@ -16,6 +16,7 @@ from stowplan.placement.answer import (
     DomainVerdict,
     FewerPods,
     Fits,
+    LargerShare,
     LeftOut,
     LevelVerdict,
     MoreRoom,
@@ -24,7 +25,14 @@ from stowplan.placement.answer import (
 )
 from stowplan.placement.gangs import GangId
 from stowplan.placement.jobs import Wanted
-from stowplan.placement.reasons import no_domain_fits
+from stowplan.placement.reasons import (
+    NO_POD,
+    SIBLINGS_MISSING,
+    SIZES_DIFFER,
+    Reason,
+    no_domain_fits,
+    with_facts,
+)
 from stowplan.topology.levels import HOSTNAME
 from tests.build import GPU, Json, gang, level, node, pod
 
@@ -359,6 +367,16 @@ def refusal(**fields: Any) -> DoesNotFit:
         (CoarserLevel(RACK, BLOCK), f"ask for {BLOCK} instead of {RACK}"),
         (CoarserLevel(RACK, None), 'ask for no level: stowplan.dev/unconstrained-topology: "true"'),
         (
+            LargerShare("", RACK, 2, 3),
+            f"let one {RACK} domain hold 3 pods instead of 2: "
+            f"stowplan.dev/max-per-domain: {RACK}=3",
+        ),
+        (
+            LargerShare("w", RACK, 1, 3),
+            f"let one {RACK} domain hold 3 pods of w instead of 1: "
+            f"stowplan.dev/max-per-domain: {RACK}=3",
+        ),
+        (
             WorkloadEnds(GangId("ml", "pod-group", "old"), 4),
             "wait until pod group ml/old ends, which has 4 pods here",
         ),
@@ -369,6 +387,14 @@ def refusal(**fields: Any) -> DoesNotFit:
         (
             MoreRoom(GPU, 6, ("b1", "r1"), (("x1", 4), ("x2", 2))),
             f"have 6 more {GPU} free in b1/r1: 4 on x1, 2 on x2",
+        ),
+        (
+            MoreRoom(GPU, 6, ("b1", "r1"), (("x1", 4), ("x2", 2)), beyond=6),
+            f"add 6 {GPU} in b1/r1: 4 on x1, 2 on x2",
+        ),
+        (
+            MoreRoom(GPU, 6, ("b1", "r1"), (("x1", 4), ("x2", 2)), beyond=2),
+            f"have 6 more {GPU} free in b1/r1: 4 on x1, 2 on x2; 2 of it must be added",
         ),
         (
             MoreRoom("memory", (1 << 30) + 1, (), (("x1", (1 << 30) + 1),)),
@@ -408,6 +434,29 @@ def test_each_cause_for_which_nodes_are_left_out_is_named(left_out: LeftOut, wan
     assert line.split() == [*want.split(), "x1"]
 
 
+@pytest.mark.parametrize(
+    ("reason", "want"),
+    [
+        (with_facts(SIBLINGS_MISSING, there=2, needed=8), "(2 there, 8 needed)"),
+        (with_facts(SIZES_DIFFER, least=4, most=8), "different sizes (from 4 to 8)"),
+        (NO_POD, "no pod of the gang is there"),
+    ],
+)
+def test_people_are_told_the_numbers_that_kube_scheduler_is_not(reason: Reason, want: str) -> None:
+    answer = DoesNotFit(GANG, 8, reason)
+    assert written(answer)[-1].endswith(want)
+    [gang] = document([(WANTED, answer)])["gangs"]
+    assert gang["reason"]["facts"] == dict(reason.facts)
+
+
+def test_several_gangs_end_with_how_many_of_them_fit() -> None:
+    text = Text(Screen(), LEVELS, False)
+    fits = Fits(GANG, 1, RACK, ("b1", "r1"), (place("w", "x1"),))
+    both = text.of([(WANTED, fits), (WANTED, refusal())])
+    assert both.splitlines()[-1] == "1 of 2 gangs fit."
+    assert "gangs fit" not in text.of([(WANTED, fits), (WANTED, fits)])
+
+
 def test_a_domain_is_short_for_a_podset_where_there_are_several() -> None:
     levels = (LevelVerdict(RACK, True, 1, 0, ("b1", "r1"), 3, 8),)
     verdicts = (
@@ -423,8 +472,9 @@ def test_every_answer_has_its_document() -> None:
     changes = (
         FewerPods("w", 8, 6),
         CoarserLevel(RACK, None),
+        LargerShare("w", RACK, 1, 3),
         WorkloadEnds(GANG, 4),
-        MoreRoom(GPU, 6, (), (("x1", 6),)),
+        MoreRoom(GPU, 6, (), (("x1", 6),), beyond=2),
     )
     answer = refusal(
         levels=(LevelVerdict(RACK, True, 1, 0, ("b1", "r1"), 3, 8),),
@@ -445,6 +495,7 @@ def test_every_answer_has_its_document() -> None:
                 "reason": {
                     "word": "NoDomainFits",
                     "text": f"no {RACK} domain fits all 8 pods: {GPU}",
+                    "facts": {},
                 },
                 "levels": [
                     {
@@ -482,6 +533,7 @@ def test_every_answer_has_its_document() -> None:
                 "changes": [
                     {"kind": "fewer-pods", "podset": "w", "was": 8, "to": 6},
                     {"kind": "coarser-level", "was": RACK, "to": None},
+                    {"kind": "larger-share", "podset": "w", "level": RACK, "was": 1, "to": 3},
                     {
                         "kind": "workload-ends",
                         "gang": {"namespace": "default", "kind": "Job", "name": "train"},
@@ -491,6 +543,7 @@ def test_every_answer_has_its_document() -> None:
                         "kind": "more-room",
                         "resource": GPU,
                         "amount": 6,
+                        "beyond": 2,
                         "domain": [],
                         "nodes": [{"node": "x1", "amount": 6}],
                     },

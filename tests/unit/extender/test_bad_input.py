@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from stowplan.placement import keys
 from tests.build import GPU, Json, PodObject, gang, node, owner, pod
 from tests.contract import go
 from tests.unit.extender.served import (
@@ -137,22 +138,22 @@ async def test_pods_of_one_gang_that_state_different_sizes_are_refused() -> None
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("other", "by"),
     [
-        pytest.param(pod("g-1").prefers(RACK), id="required and preferred"),
-        pytest.param(pod("g-1").requires("block"), id="two levels"),
-        pytest.param(pod("g-1").anywhere(), id="required and unconstrained"),
-        pytest.param(solo("g-1").sliced("rack", 1), id="with slices and without"),
+        pytest.param(pod("g-1").prefers(RACK), keys.PREFERRED[0], id="required and preferred"),
+        pytest.param(pod("g-1").requires("block"), keys.REQUIRED[0], id="two levels"),
+        pytest.param(pod("g-1").anywhere(), keys.REQUIRED[0], id="required and unconstrained"),
+        pytest.param(solo("g-1").sliced("rack", 1), keys.OUR_SLICES, id="slices or none"),
     ],
 )
 async def test_pods_of_one_gang_that_ask_for_different_things_are_refused(
-    other: PodObject,
+    other: PodObject, by: str
 ) -> None:
     async with served(cluster_of(*four_nodes())) as extender:
         await ask(extender, solo("g-0").in_gang("g", 2))
         found = await ask(extender, other.in_gang("g", 2))
         assert found.reason == (
-            "stowplan Contradiction: pods of one gang ask for different topology"
+            f"stowplan Contradiction: pods of one gang ask for different topology: {by}"
         )
         assert extender.cluster.ledger.seat_count == 0
 
@@ -370,9 +371,9 @@ async def test_an_error_stays_short_however_much_is_wrong() -> None:
             assert len(found.error) < 5000
 
 
-@pytest.mark.parametrize("inside", ["default", "é", "b1-r1-x1"])
+@pytest.mark.parametrize("inside", ["default", "é", "Pending", "b1-r1-x1"])
 async def test_bytes_that_are_not_utf8_are_told_in_error(inside: str) -> None:
-    body = encoded(solo().annotated(note="é")).replace(inside.encode(), b"\xff")
+    body = encoded(solo().annotated(note="é").phase("Pending")).replace(inside.encode(), b"\xff")
     assert b"\xff" in body
     before = counted("stowplan_wire_errors_total", verb="filter")
     async with served(cluster_of(*four_nodes())) as extender:

@@ -25,6 +25,7 @@ NOW = 100.0
 SHORT = ("block", "rack", "host")
 LEVELS = levels("block", "rack")
 POLICY = Policy(LEVELS)
+_SHARES = ("rack=1", "rack=2", "rack=50%", "host=1", "host=34%")
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,14 @@ def with_fewer(scene: Scene, at: int, to: int) -> Scene:
     return replace(scene, roles=tuple(roles))
 
 
+def with_share(scene: Scene, at: int, pods: int) -> Scene:
+    """Return the scene with one role asking for at most so many pods per domain."""
+    roles = [*scene.roles]
+    short = (roles[at].share or "").partition("=")[0]
+    roles[at] = replace(roles[at], share=f"{short}={pods}")
+    return replace(scene, roles=tuple(roles))
+
+
 def with_level(scene: Scene, was: str, to: str | None) -> Scene:
     """Return the scene with the roles that ask for level ``was`` asking for ``to``."""
     return replace(scene, roles=tuple(_asking(role, was, to) for role in scene.roles))
@@ -219,22 +228,25 @@ def fitting(seed: int) -> Scene:
     return scene
 
 
-def misfit(seed: int) -> Scene:
-    """Return a random scene whose gang does not fit, though it mostly would if nothing else ran."""
+def misfit(seed: int, kind: str | None = None) -> Scene:
+    """Return a random scene whose gang does not fit, though it mostly would if nothing else ran.
+
+    The kind is that of ``_roles``, or any.
+    """
     rng = random.Random(seed)
     hopeless = rng.random() < 0.2
     while True:
-        scene = _scene(rng)
+        scene = _scene(rng, kind)
         if isinstance(gang_in(scene.cluster(), scene.gang), Reason) or scene.fits():
             continue
         if hopeless or replace(scene, running=(), seats=()).fits():
             return scene
 
 
-def _scene(rng: random.Random) -> Scene:
+def _scene(rng: random.Random, kind: str | None = None) -> Scene:
     nodes = tuple(_nodes(rng))
     names = [n["metadata"]["name"] for n in nodes]
-    roles = _roles(rng)
+    roles = _roles(rng, kind)
     if rng.random() < 0.15:
         at = rng.randrange(len(roles))
         runs = tuple(rng.choice(names) for _ in range(rng.randint(1, max(roles[at].count // 2, 1))))
@@ -307,8 +319,8 @@ def _running(rng: random.Random, names: list[str]) -> Iterator[PodRecord]:
             yield made.record()
 
 
-def _roles(rng: random.Random) -> list[Role]:
-    kind = rng.choice(
+def _roles(rng: random.Random, kind: str | None) -> list[Role]:
+    kind = kind or rng.choice(
         ("plain", "plain", "plain", "slices", "share", "both", "pair", "pair", "roles")
     )
     asked = rng.choice(("required", "required", "required", "preferred", "anywhere"))
@@ -327,8 +339,8 @@ def _roles(rng: random.Random) -> list[Role]:
         case "slices":
             return [_sliced(rng, base)]
         case "share":
-            share = rng.choice(("rack=1", "rack=2", "rack=50%", "host=1", "host=34%"))
-            return [replace(base, share=share)]
+            base = replace(base, share=rng.choice(_SHARES))
+            return [base] if rng.random() < 0.7 else [base, _other(rng, base)]
         case "both":
             return [replace(base, required="block", preferred="rack")]
         case "pair":

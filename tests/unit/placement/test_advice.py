@@ -12,6 +12,7 @@ from stowplan.placement.answer import (
     CoarserLevel,
     DoesNotFit,
     FewerPods,
+    LargerShare,
     MoreRoom,
     WorkloadEnds,
 )
@@ -33,13 +34,22 @@ MOST_SPLITS = 150  # of one amount over the nodes of one domain; beyond it that 
 
 @pytest.mark.parametrize("seed", range(210))
 def test_the_smallest_change_of_each_kind_is_proven_on_a_random_misfit(seed: int) -> None:
-    scene = misfits.misfit(seed)
+    check_answer(misfits.misfit(seed))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_smallest_change_is_proven_where_pods_are_kept_apart(seed: int) -> None:
+    check_answer(misfits.misfit(seed, kind="share"))
+
+
+def check_answer(scene: Scene) -> None:
     answer = ask(scene.cluster(), scene.gang, now=NOW)
     assert isinstance(answer, DoesNotFit)
     changes = answer.changes
     check_fewer_pods(scene, [c for c in changes if isinstance(c, FewerPods)])
     check_coarser_level(scene, [c for c in changes if isinstance(c, CoarserLevel)])
     scarce = answer.domains[0].short_of if answer.domains else ""
+    check_larger_share(scene, [c for c in changes if isinstance(c, LargerShare)])
     check_workload_ends(scene, [c for c in changes if isinstance(c, WorkloadEnds)], scarce)
     check_more_room(scene, [c for c in changes if isinstance(c, MoreRoom)])
 
@@ -82,6 +92,28 @@ def check_coarser_level(scene: Scene, told: list[CoarserLevel]) -> None:
     assert told == [
         CoarserLevel(LEVELS.keys[-at], to) for _, at, to in sorted(fits, key=lambda f: f[:2])[:1]
     ]
+
+
+def check_larger_share(scene: Scene, told: list[LargerShare]) -> None:
+    """The told share fits, and none that is raised by less does; untold, none at all does."""
+    fits = [
+        (to - allowed(role), at, to)
+        for at, role in enumerate(scene.roles)
+        if role.share
+        for to in range(allowed(role) + 1, role.count + 1)
+        if misfits.with_share(scene, at, to).fits()
+    ]
+    assert [(change.to - change.was, change.to) for change in told] == [
+        (more, to) for more, _, to in sorted(fits)[:1]
+    ]
+
+
+def allowed(role: Role) -> int:
+    """Return how many pods of the role one domain may have."""
+    amount = (role.share or "").partition("=")[2]
+    if not amount.endswith("%"):
+        return int(amount)
+    return max(role.count * int(amount.removesuffix("%")) // 100, 1)
 
 
 def check_workload_ends(scene: Scene, told: list[WorkloadEnds], scarce: str) -> None:
@@ -368,7 +400,7 @@ def test_a_resource_that_no_node_offers_is_told_and_leaves_no_trace() -> None:
 
 def test_a_trial_that_fails_half_way_is_undone() -> None:
     there = cluster(*racks(), *[uses(f"u-{i}", "r1a", 1) for i in range(3)])
-    workload = running(there, GangId("", "", ""), NOW)[0]
+    workload = running(there, (), NOW)[0]
     change = MoreRoom(GPU, 3, ("b", "r1"), (("r1a", 1), ("r1b", 2)))
     before = misfits.picture(there)
     for trial in (freed(there.state, workload.taken), offered(there.state, change)):

@@ -1,11 +1,19 @@
 """The documented call: where would this gang go, asked of a cluster that stays as it is."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from stowplan.placement import keys, reasons
-from stowplan.placement.answer import DoesNotFit, FewerPods, Fits, Place
+from stowplan.placement.answer import (
+    DoesNotFit,
+    FewerPods,
+    Fits,
+    MoreRoom,
+    Place,
+    WorkloadEnds,
+)
 from stowplan.placement.ask import ask
 from stowplan.placement.cluster import Cluster
 from stowplan.placement.gangs import GangId, assemble
@@ -24,7 +32,7 @@ def nodes() -> list[NodeObject]:
     return [node(name).at(block="b1", rack=rack).gpus(4) for name, rack in racks.items()]
 
 
-def fits(there: Cluster, *objects: Json, **options: bool) -> Fits:
+def fits(there: Cluster, *objects: Json, **options: Any) -> Fits:
     answer = ask(
         there, [made.record() for made in objects if isinstance(made, PodObject)], **options
     )
@@ -32,7 +40,7 @@ def fits(there: Cluster, *objects: Json, **options: bool) -> Fits:
     return answer
 
 
-def misfit(there: Cluster, asked: GangId = TRAIN, **options: bool) -> DoesNotFit:
+def misfit(there: Cluster, asked: GangId = TRAIN, **options: Any) -> DoesNotFit:
     answer = ask(there, asked, **options)
     assert isinstance(answer, DoesNotFit), answer
     return answer
@@ -229,3 +237,34 @@ def test_workers_of_a_leader_that_starts_first_are_called_after_it() -> None:
         ("lws-0-1", "worker"),
         ("lws-0-2", "worker"),
     ]
+
+
+def test_a_gang_that_stays_is_not_told_to_end() -> None:
+    there = cluster(*nodes(), *gang("first", 4, gpus=4, rack="block"), *gang("train", 2, gpus=4))
+    first = GangId("default", "pod-group", "first")
+    assert isinstance(ask(there, first, take=True), Fits)
+
+    def told(**options: Any) -> list[GangId]:
+        return [c.gang for c in misfit(there, **options).changes if isinstance(c, WorkloadEnds)]
+
+    assert told() == [first]
+    assert told(stay=[first]) == []
+
+
+def test_room_that_no_end_of_anything_frees_must_be_added() -> None:
+    def more(gpus: int, *running: PodObject) -> MoreRoom:
+        there = cluster(*nodes(), *running, *gang("train", 2, gpus=gpus))
+        [found] = [c for c in misfit(there).changes if isinstance(c, MoreRoom)]
+        return found
+
+    assert (more(5).amount, more(5).beyond) == (2, 2)
+    busy = [pod(f"on-{name}").gpus(2).on(name) for name in "abcd"]
+    assert (more(4, *busy).amount, more(4, *busy).beyond) == (4, 0)
+    assert (more(5, *busy).amount, more(5, *busy).beyond) == (6, 2)
+
+
+def test_pods_that_differ_are_told_by_which_annotation() -> None:
+    one, other = gang("train", 2)
+    other.annotated(**{keys.PACKING: "balanced"})
+    found = misfit(cluster(*nodes(), one, other))
+    assert str(found.reason).endswith(f"different topology: {keys.PACKING}")

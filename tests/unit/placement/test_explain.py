@@ -463,3 +463,21 @@ def kernel_counts(there: Cluster, demand: Demand) -> "np.ndarray[Any, np.dtype[n
     fits = np.where(in_slices, counts.slices * slicing.size, counts.pods)
     shared = domains >= tree.range_of(min(slicing.share_level, tree.levels.depth - 1))[1]
     return np.where(shared, np.minimum(fits, most), fits)
+
+
+# --- shares --------------------------------------------------------------------------------------
+
+
+def test_where_a_share_is_what_keeps_pods_out_the_share_is_blamed() -> None:
+    members = [member.requires("block").at_most("rack", "1") for member in gang("train", 3, gpus=1)]
+    found = why_not(*nodes(), *members)
+    kept_apart = "stowplan.dev/max-per-domain keeps pods apart"
+    assert found.reason.text == f"no {level('block')} domain fits all 3 pods: {kept_apart}"
+    assert [verdict.short_of for verdict in found.domains] == [kept_apart, kept_apart]
+
+
+def test_a_share_is_not_blamed_where_a_resource_lacks_as_well() -> None:
+    members = [member.requires("block").at_most("rack", "1") for member in gang("train", 3, gpus=8)]
+    found = why_not(*nodes(), *members)
+    assert found.reason.text.endswith(GPU)
+    assert [verdict.short_of for verdict in found.domains] == [GPU, GPU]

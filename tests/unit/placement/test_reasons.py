@@ -20,7 +20,7 @@ ALL = (
     reasons.SEAT_LOST,
     reasons.STARTING,
     reasons.NATIVE_GROUP,
-    reasons.REQUESTS_DIFFER,
+    reasons.requests_differ(keys.PACKING),
     reasons.SIZES_DIFFER,
     reasons.MORE_THAN_SIZE,
     reasons.NO_POD,
