@@ -150,9 +150,10 @@ class PodObject(Json):
         """Ask for any place."""
         return self.annotated(**{keys.UNCONSTRAINED[0]: "true"})
 
-    def sliced(self, short: str, size: int) -> Self:
-        """Keep ``size`` pods in one domain of a level."""
-        return self.annotated(**{keys.OUR_SLICES: f"{level(short)}={size}"})
+    def sliced(self, short: str, size: int, **inner: int) -> Self:
+        """Keep ``size`` pods in one domain of a level, and so many in one of each inner level."""
+        layers = {short: size, **inner}.items()
+        return self.annotated(**{keys.OUR_SLICES: ",".join(f"{level(s)}={n}" for s, n in layers)})
 
     def with_smaller_last_slice(self) -> Self:
         """Let the pods that fill no whole slice make a smaller one."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from stowplan.placement import keys
 from stowplan.placement.cluster import Cluster
 from stowplan.placement.complete import complete
 from stowplan.placement.filters import Filters
@@ -181,6 +180,19 @@ def test_nodes_are_told_apart_by_name_whatever_their_hostname_label_says() -> No
     assert set(seats(on, pods("p", 3, lambda p: p.requires("rack"))).values()) == {"n0", "n1", "n2"}
 
 
+def test_a_nameless_domain_holds_no_slice_of_an_inner_layer_even_of_one_pod() -> None:
+    hosts = [node(f"n{i}").at(block="b1", rack="r").gpus(8) for i in range(4)]
+    for host in hosts[:3]:
+        host.without(level("rack"))
+
+    def ask(p: PodObject) -> PodObject:
+        return p.requires("block").sliced("block", 2, rack=1)
+
+    assert "NoDomainFits" in refused(cluster(*hosts), pods("p", 2, ask))
+    named = node("n4").at(block="b1", rack="r").gpus(8)
+    assert set(seats(cluster(*hosts, named), pods("p", 2, ask)).values()) == {"n3", "n4"}
+
+
 # --- The last slice smaller ----------------------------------------------------------------------
 
 
@@ -309,6 +321,29 @@ def test_a_choice_that_leaves_no_room_for_the_next_group_is_taken_back() -> None
     assert seats(cluster(narrow, wide), members) == {"a": "n2", "b": "n1"}
 
 
+def test_a_leader_counts_where_the_tightest_region_is_looked_for() -> None:
+    """Block b1 has fewer hosts for workers, but by far the most room for leaders."""
+    hosts = [node(f"b1-{i}").at(block="b1", rack=f"s{i // 2}").gpus(8) for i in range(4)]
+    hosts += [node(f"b2-{i}").at(block="b2", rack=f"t{i // 3}").gpus(8) for i in range(6)]
+    for host in hosts:
+        host.offering(cpu="1")
+    roomy = node("b1-cpu").at(block="b1", rack="s0").offering(cpu="64", pods="110")
+
+    def member(name: str, group: str, role: str) -> PodObject:
+        return pod(name).in_gang("g", 5).of_role(role).requires("rack").in_group(group)
+
+    members = [
+        member("lead", "serve", "lead").asking(cpu="1"),
+        *(member(f"work-{i}", "serve", "work").gpus(8) for i in range(2)),
+        *(member(f"other-{i}", "other", "other").gpus(8) for i in range(2)),
+    ]
+    assert {name[:2] for name in seats(cluster(*hosts, roomy), members).values()} == {"b2"}
+    alone = [m for m in members if "lead" not in m["metadata"]["name"]]
+    for each in alone:
+        each.in_gang("g", 4)
+    assert {name[:2] for name in seats(cluster(*hosts, roomy), alone).values()} == {"b1"}
+
+
 def test_a_role_that_asks_for_nothing_contradicts_the_others() -> None:
     members = two_roles(lambda p: p.requires("rack"), lambda p: p, (1, 1))
     assert "stowplan Contradiction: a role of the gang asks for no topology" in refused(
@@ -400,8 +435,7 @@ def test_the_host_alone_is_a_topology() -> None:
 
 def test_the_rest_must_be_a_multiple_of_every_inner_layer() -> None:
     def ask(p: PodObject) -> PodObject:
-        slices = {keys.OUR_SLICES: f"{level('block')}=4,{level('rack')}=2,{level('host')}=1"}
-        return p.annotated(**slices).with_smaller_last_slice()
+        return p.sliced("block", 4, rack=2, host=1).with_smaller_last_slice()
 
     assert "must divide the number of pods" in refused(drawn(), pods("p", 7, ask, gpus=1))
 
