@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from bench.clusters import BLOCK, ONE_POD, cluster, whole_gang
 from bench.report import Line
 from bench.timings import Timings, timed_round
-from stowplan.placement import decide, placing, podset
+from stowplan.placement import decide, placing
 from stowplan.placement.cluster import Cluster
 from stowplan.placement.gangs import Gang
-from stowplan.placement.podset import Assigned
+from stowplan.placement.podsets import podset
+from stowplan.placement.podsets.podset import Assigned
 from stowplan.placement.reasons import Reason
 
 _SIZES = (5_120, 15_360, 102_400)

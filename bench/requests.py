@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 from bench.report import Line
 from bench.timings import Timings, timed_round
-from stowplan.placement.complete import complete
 from stowplan.placement.filters import Filters, Requirement
-from stowplan.placement.plan import NoFit
-from stowplan.placement.podset import PodSet
+from stowplan.placement.podsets.complete import complete
+from stowplan.placement.podsets.plan import NoFit
+from stowplan.placement.podsets.podset import PodSet
+from stowplan.placement.podsets.roles import place_roles
 from stowplan.placement.records import Amounts, NodeRecord
 from stowplan.placement.request import Layer, Share, TopologyRequest
-from stowplan.placement.roles import place_roles
 from stowplan.placement.shapes import Shapes
 from stowplan.placement.state import ClusterState
 from stowplan.topology.levels import HOSTNAME, Levels

@@ -22,11 +22,11 @@ from stowplan.cli.settings import Settings
 from stowplan.kube import reading
 from stowplan.kube.documents import documents
 from stowplan.kube.objects import Collected
-from stowplan.placement.already_there import whole_gang
-from stowplan.placement.answer import Answer, DoesNotFit
-from stowplan.placement.ask import ask
+from stowplan.placement.answers.answer import Answer, DoesNotFit
+from stowplan.placement.answers.ask import ask
 from stowplan.placement.cluster import Cluster, Objects
-from stowplan.placement.jobs import Jobs, Wanted, expand
+from stowplan.placement.jobs.already_there import whole_gang
+from stowplan.placement.jobs.expand import Jobs, Wanted, expand
 from stowplan.placement.reasons import Reason
 
 SUMMARY = """\

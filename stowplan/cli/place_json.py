@@ -6,7 +6,7 @@ Keys are added, never changed or taken away.
 from collections.abc import Iterable
 from typing import Any
 
-from stowplan.placement.answer import (
+from stowplan.placement.answers.answer import (
     Answer,
     Change,
     CoarserLevel,
@@ -22,8 +22,8 @@ from stowplan.placement.answer import (
     WorkloadEnds,
 )
 from stowplan.placement.gangs import GangId
-from stowplan.placement.jobs import Wanted
-from stowplan.placement.templates import shown
+from stowplan.placement.jobs.expand import Wanted
+from stowplan.placement.jobs.templates import shown
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from stowplan.cli.output import Screen, amount, counted, domain, runs
 from stowplan.cli.place_json import Answered
 from stowplan.cli.spelling import closest
 from stowplan.placement import keys
-from stowplan.placement.answer import (
+from stowplan.placement.answers.answer import (
     Change,
     CoarserLevel,
     DoesNotFit,
@@ -20,9 +20,9 @@ from stowplan.placement.answer import (
     Place,
     WorkloadEnds,
 )
-from stowplan.placement.jobs import Wanted
+from stowplan.placement.jobs.expand import Wanted
+from stowplan.placement.jobs.templates import shown
 from stowplan.placement.reasons import Reason
-from stowplan.placement.templates import shown
 from stowplan.topology.levels import HOSTNAME
 
 MOST_DOMAINS = 5  # of the asked level, that are told of

@@ -16,8 +16,8 @@ from stowplan.cli.policy import policy_of
 from stowplan.cli.rules import SERVE_RULES
 from stowplan.cli.spelling import did_you_mean
 from stowplan.kube import reading
+from stowplan.placement.answers.overview import DomainRoom, Overview, overview
 from stowplan.placement.cluster import Cluster, Objects
-from stowplan.placement.overview import DomainRoom, Overview, overview
 from stowplan.placement.records import Amounts
 from stowplan.topology import capacity
 

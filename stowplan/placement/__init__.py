@@ -5,11 +5,11 @@ Does not belong here: I/O, clocks (time is an argument), HTTP. Used by the exten
 the command line. Read ``docs/placement.md``, then in this order:
 
 - the picture: ``records``, ``state``, ``gangs``, ``owners``, ``ledger``, ``cluster``;
-- the rules: ``request``, ``rules``, ``plan``, ``podset`` (one podset), ``roles`` (podsets of one
-  gang), ``complete`` (what is missing), ``replace`` and ``resize`` (as Kueue does it), ``placing``;
-- what is told to Kueue and by it: ``assignment``, ``encoding``, ``release``, ``health``;
-- the answers: ``decide`` for kube-scheduler; ``ask``, ``explain`` and ``advice`` for people, about
-  a gang or about a file of ``jobs``; ``overview`` of the tree.
+- the rules: ``request`` and ``rules``, then ``podsets`` (how podsets are placed) and ``placing``
+  (a whole gang);
+- the answers: ``decide`` for kube-scheduler; ``answers`` for people, about a gang or about a file
+  of ``jobs``;
+- ``kueue``: what is told to Kueue and by it.
 
 The wording of every refusal is in ``reasons``, the names of all keys in ``keys``.
 """

@@ -9,13 +9,13 @@ from typing import ClassVar, Literal, Protocol
 
 from stowplan.placement import reasons
 from stowplan.placement.cluster import Cluster, Refusal
-from stowplan.placement.complete import complete
 from stowplan.placement.gangs import Gang, GangId, Kind, assemble, gang_of, place_of
 from stowplan.placement.ledger import Reservation, Seat
 from stowplan.placement.owners import role_of
 from stowplan.placement.placing import excluded_leaves, place_gang, refusal
-from stowplan.placement.plan import NoFit
-from stowplan.placement.podset import PodSet
+from stowplan.placement.podsets.complete import complete
+from stowplan.placement.podsets.plan import NoFit
+from stowplan.placement.podsets.podset import PodSet
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import Amounts, PodRecord
 from stowplan.placement.state import View

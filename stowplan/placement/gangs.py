@@ -14,8 +14,8 @@ from stowplan.api.models import core
 from stowplan.placement import keys, owners, reasons
 from stowplan.placement.filters import Filters, Weights, weighted_terms
 from stowplan.placement.owners import Owners
-from stowplan.placement.plan import Profile
-from stowplan.placement.podset import PodSet
+from stowplan.placement.podsets.plan import Profile
+from stowplan.placement.podsets.podset import PodSet
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import Amounts, PodRecord, effective_requests
 from stowplan.placement.request import TopologyRequest, parse, violations

@@ -7,15 +7,15 @@ import numpy as np
 
 from stowplan.placement import reasons
 from stowplan.placement.cluster import Cluster
-from stowplan.placement.complete import common_domain, complete, part_of, upwards
 from stowplan.placement.gangs import Gang, GangId, place_of
 from stowplan.placement.ledger import Reservation, Seat
-from stowplan.placement.plan import NoFit
-from stowplan.placement.podset import ANYWHERE, NO_LEAVES, Assigned, PodSet, Region
+from stowplan.placement.podsets.complete import common_domain, complete, part_of, upwards
+from stowplan.placement.podsets.plan import NoFit
+from stowplan.placement.podsets.podset import ANYWHERE, NO_LEAVES, Assigned, PodSet, Region
+from stowplan.placement.podsets.roles import groups_of, place_roles
+from stowplan.placement.podsets.shortage import scarcest
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import PodRecord
-from stowplan.placement.roles import groups_of, place_roles
-from stowplan.placement.shortage import scarcest
 from stowplan.placement.state import View
 from stowplan.topology.tree import Index
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from stowplan.placement.assignment import Assignment, inside, knows_levels
-from stowplan.placement.encoding import decode_listed, encode_listed
+from stowplan.placement.kueue.assignment import Assignment, inside, knows_levels
+from stowplan.placement.kueue.encoding import decode_listed, encode_listed
 from stowplan.placement.records import Amounts
 from stowplan.placement.request import Layer, TopologyRequest
 from stowplan.topology import capacity

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from stowplan.placement import encoding
-from stowplan.placement.assignment import Assignment
+from stowplan.placement.kueue import encoding
+from stowplan.placement.kueue.assignment import Assignment
 
 Json = dict[str, Any]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from stowplan.api.models import core
 from stowplan.api.models.wire import read
-from stowplan.placement.assignment import Assignment
 from stowplan.placement.filters import Toleration
-from stowplan.placement.health import (
+from stowplan.placement.kueue.assignment import Assignment
+from stowplan.placement.kueue.health import (
     KUEUE,
     Evicted,
     HealthRules,

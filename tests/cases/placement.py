@@ -5,18 +5,18 @@ from typing import Any
 
 from stowplan.api.models import core
 from stowplan.api.models.wire import read
-from stowplan.placement.assignment import Assignment
 from stowplan.placement.filters import Filters, Requirement
-from stowplan.placement.places import assignment_of, leaf_of
-from stowplan.placement.plan import NoFit, Profile
-from stowplan.placement.podset import PodSet, fit
+from stowplan.placement.kueue.assignment import Assignment
+from stowplan.placement.kueue.places import assignment_of, leaf_of
+from stowplan.placement.kueue.replace import allowed_region, replace_lost, waits_for_its_owner
+from stowplan.placement.kueue.resize import Resized, resize
+from stowplan.placement.podsets.plan import NoFit, Profile
+from stowplan.placement.podsets.podset import PodSet, fit
+from stowplan.placement.podsets.shortage import exclusions
 from stowplan.placement.records import Amounts, NodeRecord, PodRecord
-from stowplan.placement.replace import allowed_region, replace_lost, waits_for_its_owner
 from stowplan.placement.request import Layer, TopologyRequest
-from stowplan.placement.resize import Resized, resize
 from stowplan.placement.rules import KUEUE, Rules
 from stowplan.placement.shapes import Shapes
-from stowplan.placement.shortage import exclusions
 from stowplan.placement.state import ClusterState
 from stowplan.topology import capacity
 from stowplan.topology.levels import HOSTNAME, Levels

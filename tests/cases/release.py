@@ -6,9 +6,10 @@ from typing import Any
 from stowplan.api.errors import Violation
 from stowplan.api.models import core
 from stowplan.api.models.wire import read
-from stowplan.placement import keys, release
-from stowplan.placement.assignment import Assignment
-from stowplan.placement.release import (
+from stowplan.placement import keys
+from stowplan.placement.kueue import release
+from stowplan.placement.kueue.assignment import Assignment
+from stowplan.placement.kueue.release import (
     GatedPodSet,
     GatedWorkload,
     Member,

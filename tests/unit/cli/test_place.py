@@ -10,7 +10,7 @@ from stowplan.cli.main import main
 from stowplan.cli.output import Screen
 from stowplan.cli.place_json import document
 from stowplan.cli.place_text import Text
-from stowplan.placement.answer import (
+from stowplan.placement.answers.answer import (
     CoarserLevel,
     DoesNotFit,
     DomainVerdict,
@@ -24,7 +24,7 @@ from stowplan.placement.answer import (
     WorkloadEnds,
 )
 from stowplan.placement.gangs import GangId
-from stowplan.placement.jobs import Wanted
+from stowplan.placement.jobs.expand import Wanted
 from stowplan.placement.reasons import (
     NO_POD,
     SIBLINGS_MISSING,

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from stowplan.placement.cluster import Cluster
-from stowplan.placement.complete import complete
 from stowplan.placement.filters import Filters
 from stowplan.placement.gangs import Gang, assemble, gang_of
 from stowplan.placement.ledger import Reservation
 from stowplan.placement.placing import place_gang
-from stowplan.placement.plan import NoFit
-from stowplan.placement.podset import PodSet
+from stowplan.placement.podsets.complete import complete
+from stowplan.placement.podsets.plan import NoFit
+from stowplan.placement.podsets.podset import PodSet
 from stowplan.placement.reasons import Reason
 from stowplan.placement.request import Layer, TopologyRequest
 from stowplan.placement.rules import KUEUE

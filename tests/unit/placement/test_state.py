@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.placement.filters import Filters
-from stowplan.placement.plan import NoFit
-from stowplan.placement.podset import Assigned, PodSet, fit
+from stowplan.placement.podsets.plan import NoFit
+from stowplan.placement.podsets.podset import Assigned, PodSet, fit
 from stowplan.placement.records import Amounts, NodeRecord, PodRecord
 from stowplan.placement.request import TopologyRequest
 from stowplan.placement.shapes import Shapes

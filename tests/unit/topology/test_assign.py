@@ -17,8 +17,8 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from stowplan.placement.plan import NoFit
-from stowplan.placement.podset import Assigned, Region, fit
+from stowplan.placement.podsets.plan import NoFit
+from stowplan.placement.podsets.podset import Assigned, Region, fit
 from stowplan.placement.rules import KUEUE
 from stowplan.placement.shapes import Shapes
 from stowplan.placement.state import ClusterState

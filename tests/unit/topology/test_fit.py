@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stowplan.placement.podset import fit
+from stowplan.placement.podsets.podset import fit
+from stowplan.placement.podsets.shortage import exclusions
 from stowplan.placement.shapes import Shapes, ask_of
-from stowplan.placement.shortage import exclusions
 from stowplan.placement.state import RING, ClusterState, View
 from stowplan.topology.fit import (
     MOST_PODS,
