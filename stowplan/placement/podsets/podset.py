@@ -112,7 +112,8 @@ def fit(
         if isinstance(inside, NoFit):
             return inside
         if inside is not podset.request:
-            podset = replace(podset, request=inside)
+            rest = podset.count % plan.layers[0].size if rules.rest_is_dropped else 0
+            podset = replace(podset, request=inside, count=podset.count - rest)
             return fit(view, shapes, podset, profile, region, rules)
     level, slicing = plan.level, plan.slicing
     if plan.share is not None or plan.layers:
@@ -156,7 +157,8 @@ def fit(
             used = place(arrays, search, slicing, plan.style, counts, False, view.work)
     if used == 0 and (view.work.report[0] != FOUND or not view.leaves.usable.any()):
         usable = _usable(view, region)
-        return _shortage(view, podset, plan, slicing, counts, usable, not rules.leader_unnamed)
+        name_leader = not rules.leader_unnamed
+        return _shortage(view, podset, plan, search, slicing, counts, usable, name_leader)
     return _assigned(view, podset, used)
 
 
@@ -317,6 +319,7 @@ def _shortage(
     view: View,
     podset: PodSet,
     plan: Plan,
+    search: Search,
     slicing: Slicing,
     counts: Counts,
     usable: Flags,
@@ -328,6 +331,7 @@ def _shortage(
         view: the cluster right after the kernels ran.
         podset: what did not fit.
         plan: its request.
+        search: where it was looked for.
         slicing: as it was searched with.
         counts: what fits.
         usable: (leaves,) which may be used.
@@ -340,7 +344,7 @@ def _shortage(
     if name_leader and podset.leader is not None and not counts.leader.any():
         return NoFit("leader-no-fit", key, 0, 1, top=top)
     if len(plan.layers) > 1:
-        return _layer_shortage(view, podset, plan, counts, usable, level)
+        return _layer_shortage(view, podset, plan, search, counts, usable)
     if slicing.rest:
         needed += 1
         if plan.required and top >= 0:
@@ -352,10 +356,10 @@ def _shortage(
 
 
 def _layer_shortage(
-    view: View, podset: PodSet, plan: Plan, counts: Counts, usable: Flags, level: int
+    view: View, podset: PodSet, plan: Plan, search: Search, counts: Counts, usable: Flags
 ) -> NoFit:
-    """Report each layer in the domain of the level with most slices, of equals the first."""
-    low, high = view.tree.range_of(level)
+    """Report each layer in the domain of the level asked with most slices, of equals the first."""
+    low, high = search.low, search.high
     there = view.tree.sums_over(low, high, usable) > 0
     there &= view.tree.arrays.named[low:high] > 0
     top = low + int(np.argmax(np.where(there, counts.slices[low:high], -1)))
@@ -367,7 +371,7 @@ def _layer_shortage(
         needed = podset.count // outer * outer // layer.size
         shortages.append(LayerShortage(layer.level, fits, needed))
     first = shortages[0]
-    key = view.tree.levels.keys[level]
+    key = view.tree.levels.keys[search.level]
     return NoFit(
         "layers-no-fit", key, first.fits, first.needed, "slice", layers=tuple(shortages), top=top
     )

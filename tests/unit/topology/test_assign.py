@@ -361,3 +361,21 @@ def test_a_leaf_that_is_left_out_lends_no_affinity_to_its_domain() -> None:
     answer = fit(view, Shapes(), podset, "mixed", left_out)
     assert isinstance(answer, Assigned)
     assert answer.leaves == ((view.leaf_of["n3"], 1),)
+
+
+#   block  b1
+#   rack   r1         r2
+#   node   n1, 1 pod  n2, 3 pods     no rack has a slice of 4
+def test_a_shortage_of_layers_is_told_of_the_level_that_was_asked_for() -> None:
+    """Section 13: the search went on to the coarsest level, but that is not what was asked."""
+    drawing = Drawing(
+        ("block", "rack", HOSTNAME),
+        (
+            strategies.Drawn("n1", ("b1", "r1"), (("pods", 1),), ()),
+            strategies.Drawn("n2", ("b1", "r2"), (("pods", 3),), ()),
+        ),
+    )
+    wish = Wish("preferred", 1, 4, (), slices=((1, 4), (2, 1)))
+    got = product(strategies.state_of(drawing), Shapes(), drawing, wish)
+    assert isinstance(got, oracle.Failed)
+    assert got.layers == ((1, 0, 1), (2, 1, 4))

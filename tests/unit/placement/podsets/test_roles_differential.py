@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from stowplan.placement.podsets.plan import NoFit
 from stowplan.placement.podsets.roles import place_roles
-from stowplan.placement.rules import STOWPLAN
+from stowplan.placement.rules import KUEUE, STOWPLAN
 from stowplan.placement.shapes import Shapes
 from stowplan.topology.levels import HOSTNAME
 from tests import strategies
@@ -184,3 +184,12 @@ def test_a_gang_by_hand(wishes: tuple[Wish, ...], want: list[dict[str, int]] | N
     else:
         assert answer is not None
         assert [{path[-1]: n for path, n in one.workers.items()} for one in answer] == want
+
+
+def test_by_kueues_rules_a_rest_is_dropped_inside_a_domain_finer_than_the_slices_too() -> None:
+    wishes = (asked("required", 2, 1), asked("required", 0, 3, slices=((0, 2),)))
+    gang = Gang(KUEUE, DRAWING, wishes)
+    answer = product(gang)
+    assert answer is not None
+    assert [sum(one.workers.values()) for one in answer] == [1, 2]
+    assert answer == wanted(gang)
