@@ -136,9 +136,9 @@ def _group(roles: Sequence[Role], members: Sequence[int]) -> Group:
 
 
 def _fewest_first(unit: Unit) -> int:
-    """How many of its pods the cluster would hold if it were empty."""
-    leaves = [replace(leaf, room=unit.empty[leaf.values]) for leaf in unit.leaves]
-    return sum(pods_that_fit(leaf.room, unit.request.per_pod) for leaf in leaves)
+    """How many of its pods the cluster would hold if it were empty, on leaves that let it in."""
+    rooms = [unit.empty[leaf.values] for leaf in unit.leaves if leaf.allowed]
+    return sum(pods_that_fit(room, unit.request.per_pod) for room in rooms)
 
 
 # --- Regions -------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ import numpy as np
 from stowplan.placement.podsets.plan import NoFit, Profile
 from stowplan.placement.podsets.podset import ANYWHERE, Assigned, PodSet, Region, fit
 from stowplan.placement.rules import STOWPLAN, Rules
-from stowplan.placement.shapes import Shapes
+from stowplan.placement.shapes import Shapes, ask_of
 from stowplan.placement.state import ClusterState, Trial, View
+from stowplan.topology.fit import allowed_leaves, quotients
 from stowplan.topology.tree import Quantity
 
 MOST_TRIES = 1000  # podsets placed in vain before a gang counts as not fitting
@@ -24,7 +25,7 @@ class Group:
     """Podsets that share one domain.
 
     Attributes:
-        members: their positions, the largest request first.
+        members: their positions, first the pod of which an empty cluster would hold fewest.
         podsets: what is placed, in this order; a leader stands in its workers' podset.
         counted: the same with the leader as a podset of its own.
         leader: position of the leader that the first podset has.
@@ -101,7 +102,8 @@ def _group(members: list[tuple[int, PodSet]], view: View) -> Group:
         workers = replace(workers, leader=(head.amounts, head.filters))
         members, leader_at = [(workers_at, workers)], at
     else:
-        members = sorted(members, key=lambda member: _largest_first(member[1], view))
+        if len(members) > 1:
+            members = sorted(members, key=lambda member: _held_when_empty(member[1], view))
         leader_at = None
     return Group(
         members=tuple(at for at, _ in members),
@@ -125,11 +127,12 @@ def leader_of(podsets: Sequence[PodSet]) -> int | None:
     return 0 if podsets[0].count == 1 else None
 
 
-def _largest_first(podset: PodSet, view: View) -> tuple[int, ...]:
-    """Return a key that puts the pod first of which an empty cluster holds fewest."""
-    total = view.total.sum(axis=1)
-    holds = min(int(total[view.row_of(name)] // amount) for name, amount in podset.amounts)
-    return (holds, *(-amount for _, amount in podset.amounts))
+def _held_when_empty(podset: PodSet, view: View) -> int:
+    """Return how many of the podset's pods the cluster would hold if nothing ran there."""
+    ask = ask_of(podset.amounts, podset.filters, view)
+    empty = view.leaves._replace(free=view.total)
+    held = quotients(empty, ask).min(axis=0)[allowed_leaves(empty, ask)]
+    return int(held.sum())
 
 
 def _hardest_first(group: Group) -> tuple[int, int]:

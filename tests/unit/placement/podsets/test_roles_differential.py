@@ -2,14 +2,11 @@
 
 Rules: docs/placement.md, "Roles of one gang". Left out, since no document settles it:
 
-- which of two podsets that share a domain has the larger request, when neither asks for more of
-  everything;
 - which of several collected domains hosts a leader, or the smaller slice, and so what is left for
   the others.
 """
 
 from dataclasses import replace
-from itertools import pairwise
 from random import Random
 
 import pytest
@@ -51,10 +48,6 @@ def wanted(gang: Gang) -> Answer:
 def is_open(gang: Gang, *answers: Answer) -> bool:
     """Whether no document settles the answer; see the module."""
     for group in roles.grouped(roles_of(gang)):
-        asked = [unit.request.per_pod for unit in group.units]
-        for larger, smaller in pairwise(asked):
-            if any(larger.get(name, 0) < amount for name, amount in smaller.items()):
-                return True
         if any(may_be_collected(unit, answer) for unit in group.units for answer in answers):
             return True
     return False
@@ -193,3 +186,20 @@ def test_by_kueues_rules_a_rest_is_dropped_inside_a_domain_finer_than_the_slices
     assert answer is not None
     assert [sum(one.workers.values()) for one in answer] == [1, 2]
     assert answer == wanted(gang)
+
+
+def test_of_one_group_the_pod_that_may_use_fewest_nodes_goes_first() -> None:
+    nodes = tuple(
+        Drawn(name, ("a",), (("pods", 3),), (), tainted=tainted)
+        for name, tainted in (("n1", False), ("n2", True))
+    )
+    anywhere = Wish("unconstrained", 0, 1, (), tolerates=True)
+    gang = Gang(
+        STOWPLAN,
+        Drawing(("rack", HOSTNAME), nodes),
+        (anywhere, replace(anywhere, count=3, tolerates=False)),
+    )
+    answer = product(gang)
+    assert answer == wanted(gang)
+    assert answer is not None
+    assert [one.workers for one in answer] == [{("a", "n2"): 1}, {("a", "n1"): 3}]
