@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from stowplan.placement.filters import Filters, Requirement, Taint, Toleration
-from stowplan.placement.podsets.plan import Profile
 from stowplan.placement.podsets.podset import Assigned, PodSet
 from stowplan.placement.records import Amounts, NodeRecord
-from stowplan.placement.request import Layer, Share, TopologyRequest
+from stowplan.placement.request import Layer, Profile, Share, TopologyRequest
 from stowplan.placement.rules import KUEUE, Rules
 from stowplan.placement.state import ClusterState, View
 from stowplan.topology import capacity

@@ -3,7 +3,7 @@
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,18 +13,18 @@ import orjson
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.objects import Json
 from stowplan.cli import flags
+from stowplan.cli.cluster import carried_labels, read_cluster
 from stowplan.cli.output import Screen, show
 from stowplan.cli.place_json import Answered, document
 from stowplan.cli.place_text import MOST_DOMAINS, Text
-from stowplan.cli.policy import policy_of
-from stowplan.cli.rules import SERVE_RULES
+from stowplan.cli.rules import CLUSTER_RULES
 from stowplan.cli.settings import Settings
 from stowplan.kube import reading
 from stowplan.kube.documents import documents
 from stowplan.kube.objects import Collected
 from stowplan.placement.answers.answer import Answer, DoesNotFit
 from stowplan.placement.answers.ask import ask
-from stowplan.placement.cluster import Cluster, Objects
+from stowplan.placement.cluster import Cluster
 from stowplan.placement.jobs.already_there import whole_gang
 from stowplan.placement.jobs.expand import Jobs, Wanted, expand
 from stowplan.placement.reasons import Reason
@@ -37,7 +37,12 @@ ReplicaSets, StatefulSets or ModelDeployments. All pods that they would make are
 gang in the order of the file, each beside those before it. Pods of the job that run in the cluster
 already keep their nodes and count; those that only wait are replaced by the file.
 
-Exit status: 0 everything fits, 1 something does not, 2 the input cannot be used.
+Exit status: 0 everything fits, 1 something does not, 2 the input cannot be used: a file is broken,
+or a gang asks for what no room could give, such as a level that there is not.
+
+examples:
+  stowplan place --from-file cluster.json --levels example.com/rack --job job.yaml
+  helm template ./chart | stowplan place --from-file cluster.json --levels example.com/rack --job -
 """
 
 KEYS = ("from_file", "levels", "packing", "rules", "node_affinity")
@@ -46,33 +51,36 @@ _NOW = 0.0  # nothing was refused before, so no time matters
 
 
 def run(argv: Sequence[str]) -> int:
-    """Print the answers; return 0 when all gangs fit, 1 when one does not."""
+    """Print the answers; return 0 when all gangs fit, 1 when one does not, 2 if one never could."""
     in_force, given = flags.read(
         "stowplan place",
         SUMMARY,
         argv,
-        SERVE_RULES,
+        CLUSTER_RULES,
         _add_flags,
         _judge_flags,
         KEYS,
-        "--from-file PATH... --job FILE [flags]",
+        "--from-file PATH... --levels KEY,KEY,... --job FILE... [flags]",
     )
     settings = in_force.settings
     job = _job_objects(given.job, given.namespace)
-    existing = reading.load(settings.from_file)
-    cluster = Cluster(policy_of(settings))
-    cluster.replace(Objects.of(existing))
+    cluster, existing = read_cluster(in_force)
     jobs = expand(job, existing)
     told = None if given.output == "json" else MOST_DOMAINS
     answered = [(wanted, _answer(cluster, jobs, wanted, told)) for wanted in jobs.gangs]
     _require_a_question(answered, cluster.policy.levels.keys)
     show(_written(answered, settings, cluster, given.output))
-    return int(any(isinstance(answer, DoesNotFit) for _, answer in answered))
+    misfits = [answer for _, answer in answered if isinstance(answer, DoesNotFit)]
+    return 2 if any(answer.refused for answer in misfits) else int(bool(misfits))
 
 
 def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--job", metavar="FILE", help="The job, YAML or JSON; - reads standard input. Required."
+        "--job",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="Files or folders of the job, YAML or JSON; - reads standard input. Required.",
     )
     parser.add_argument(
         "-n",
@@ -125,29 +133,43 @@ def _written(
     if output == "json":
         return orjson.dumps(document(answered), option=orjson.OPT_INDENT_2).decode()
     screen = Screen.of(sys.stdout, os.environ)
-    return Text(screen, cluster.policy.levels.keys, settings.rules == "kueue").of(answered)
+    labels = carried_labels(cluster.state.nodes.values())
+    keys = cluster.policy.levels.keys
+    return Text(screen, keys, labels, settings.rules == "kueue").of(answered)
 
 
-def _job_objects(job: str, namespace: str) -> list[Json]:
-    """Return the objects of the job file, each with a name and a namespace."""
-    if job == _STDIN:
-        content = sys.stdin.buffer.read()
-        name = "stdin.json" if content.lstrip()[:1] in (b"{", b"[") else "stdin.yaml"
-        version = reading.Version([(name, content)], [])
-    else:
-        version = reading.read([Path(job)])
+def _job_objects(paths: Sequence[str], namespace: str) -> list[Json]:
+    """Return the objects of the job's files, each with a name and a namespace."""
     collected = Collected()
-    collected.violations += version.violations
     unnamed = count()
-    for file, content in version.contents:
+    for file, content in _contents(dict.fromkeys(paths), collected.violations):
+        known = len(collected.objects)
         try:
             found = documents(file, content)
             collected.add(file, [_named(each, namespace, unnamed) for each in found])
         except InvalidObjectError as refused:
             collected.violations += refused.violations
+            continue
+        if len(collected.objects) == known and not collected.violations:
+            problem = "must hold an object"
+            collected.violations.append(Violation(file, "required", None, problem, "write the job"))
     if collected.violations:
         raise InvalidObjectError("the job", collected.violations)
     return [found.values() for found in collected.objects]
+
+
+def _contents(paths: Iterable[str], broken: list[Violation]) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and content of each file; what cannot be read is added to ``broken``."""
+    for path in paths:
+        if path == _STDIN:
+            if sys.stdin.isatty():
+                print("reading the job from the terminal; end it with Ctrl-D", file=sys.stderr)
+            content = sys.stdin.buffer.read()
+            yield "stdin.json" if content.lstrip()[:1] in (b"{", b"[") else "stdin.yaml", content
+        else:
+            version = reading.read([Path(path)])
+            broken += version.violations
+            yield from version.contents
 
 
 def _named(found: Any, namespace: str, unnamed: Iterator[int]) -> Any:

@@ -33,7 +33,10 @@ Answered = tuple[Wanted, Answer | None]  # None: it asks for no topology, so nob
 def document(answered: Iterable[Answered]) -> Json:
     """Return the answers as a JSON document."""
     gangs = [_gang_document(each) for each in answered]
-    return {"fits": all(gang["status"] != "does-not-fit" for gang in gangs), "gangs": gangs}
+    return {
+        "fits": all(gang["status"] in ("fits", "asks-nothing") for gang in gangs),
+        "gangs": gangs,
+    }
 
 
 def _gang_document(answered: Answered) -> Json:
@@ -54,7 +57,7 @@ def _gang_document(answered: Answered) -> Json:
         case DoesNotFit():
             return {
                 **head,
-                "status": "does-not-fit",
+                "status": "refused" if answer.refused else "does-not-fit",
                 "size": answer.size,
                 "reason": {
                     "word": answer.reason.word,

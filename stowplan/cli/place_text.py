@@ -23,6 +23,7 @@ from stowplan.placement.answers.answer import (
 from stowplan.placement.jobs.expand import Wanted
 from stowplan.placement.jobs.templates import shown
 from stowplan.placement.reasons import Reason
+from stowplan.placement.request import TopologyRequest, parse
 from stowplan.topology.levels import HOSTNAME
 
 MOST_DOMAINS = 5  # of the asked level, that are told of
@@ -36,11 +37,13 @@ class Text:
     Attributes:
         screen: what it is written for.
         levels: the label keys of the topology, the host last.
+        labels: the keys of all labels that nodes carry.
         by_kueues_rules: the answers were found by Kueue's rules, quirks included.
     """
 
     screen: Screen
     levels: tuple[str, ...]
+    labels: frozenset[str]
     by_kueues_rules: bool
 
     def of(self, answered: Iterable[Answered]) -> str:
@@ -107,7 +110,8 @@ class Text:
 
     def _does_not_fit(self, wanted: Wanted, answer: DoesNotFit) -> Iterator[str]:
         screen = self.screen
-        yield f"{screen.bold(wanted.title)} {screen.bad('does not fit')}"
+        verdict = "is refused" if answer.refused else "does not fit"
+        yield f"{screen.bold(wanted.title)} {screen.bad(verdict)}"
         yield f"{answer.reason}{_in_numbers(answer.reason)}"
         yield from self._meant(wanted, answer)
         if answer.levels:
@@ -127,19 +131,17 @@ class Text:
                 yield from screen.listed("  - ", [self._advice(change, answer)])
 
     def _meant(self, wanted: Wanted, answer: DoesNotFit) -> Iterator[str]:
-        """Yield the level that was probably meant, and where levels are set if none is."""
+        """Yield what was probably meant by a level that is not there, and where levels are set."""
         if answer.reason.word != "LevelUnknown":
             return
         if self.levels == (HOSTNAME,):
             yield "Levels are set by --levels, as in --levels topology.kubernetes.io/zone"
-        asked = {
-            pod.annotations[key]
-            for pod in wanted.pods
-            for key in (*keys.REQUIRED, *keys.PREFERRED)
-            if key in pod.annotations
-        }
+        requests = {parse(pod.annotations) or TopologyRequest() for pod in wanted.pods}
+        asked = {level for request in requests for level in request.levels}
         for level in sorted(asked.difference(self.levels)):
-            if meant := closest(level, self.levels):
+            if level in self.labels:
+                yield f"Nodes carry the label {level}: add it to --levels, from coarse to fine."
+            elif meant := closest(level, self.levels):
                 yield f"Did you mean {meant}?"
 
     def _levels(self, answer: DoesNotFit) -> list[str]:

@@ -9,6 +9,11 @@ from stowplan.cli.settings import Settings
 from stowplan.serving.address import Address
 from stowplan.topology.levels import HOSTNAME, MOST_LEVELS, label_key_problem
 
+WRITE_CLUSTER = (
+    "run: kubectl get nodes,pods,jobs,replicasets,statefulsets -A -o json > cluster.json, "
+    "then add --from-file cluster.json"
+)
+
 Spelled = Callable[[str], str]  # a key -> what its author typed: --levels, STOWPLAN_LEVELS, ...
 
 
@@ -95,11 +100,7 @@ def _addresses_differ(settings: Settings, spelled: Spelled) -> Iterator[Violatio
 def _from_file_given(settings: Settings, spelled: Spelled) -> Iterator[Violation]:
     if not settings.from_file:
         problem = "must name at least one file or folder of Kubernetes objects"
-        remedy = (
-            "run: kubectl get nodes,pods,jobs,replicasets,statefulsets -A -o json > cluster.json, "
-            "then add --from-file cluster.json"
-        )
-        yield Violation(spelled("from_file"), "required", None, problem, remedy)
+        yield Violation(spelled("from_file"), "required", None, problem, WRITE_CLUSTER)
 
 
 _PAIR = {"tls_certificate": Path("tls.crt"), "tls_key": Path("tls.key")}
@@ -164,8 +165,8 @@ RULES = (
     ),
 )
 
-# Only `stowplan serve` needs a cluster; `stowplan config` also answers without one.
-SERVE_RULES = (
+# Whoever decides needs a cluster; `stowplan config` also answers without one.
+CLUSTER_RULES = (
     *RULES,
     Rule(
         name="from-file-given",

@@ -9,7 +9,7 @@ from aiohttp import web
 from stowplan.api.errors import InvalidObjectError
 from stowplan.api.objects import Object
 from stowplan.cli import flags
-from stowplan.cli.rules import SERVE_RULES
+from stowplan.cli.rules import CLUSTER_RULES
 from stowplan.cli.settings import Settings
 from stowplan.kube.files import FileSource
 from stowplan.serving.listener import Listener
@@ -27,7 +27,7 @@ def run(argv: Sequence[str]) -> int:
     """Serve until a signal, and return 0."""
     # As the first process of a container, a signal that nobody handles would be lost.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    in_force, _ = flags.read("stowplan serve", SUMMARY, argv, SERVE_RULES)
+    in_force, _ = flags.read("stowplan serve", SUMMARY, argv, CLUSTER_RULES)
     settings = in_force.settings
     logs.configure(settings.log_format, settings.log_level)
     certificate = _certificate(settings)

@@ -42,6 +42,16 @@ class Provenance:
     def __str__(self) -> str:
         return f"{self.kind} {self.name}".rstrip()
 
+    def spelled(self, key: str) -> str:
+        """Return ``key`` as its author typed it; a default's author would type the flag."""
+        match self.kind:
+            case "environment":
+                return self.name
+            case "file":
+                return f"{self.name}: {key}"
+            case _:
+                return flag_of(key)
+
 
 DEFAULT = Provenance("default")
 
@@ -52,6 +62,10 @@ class InForce:
 
     settings: Settings
     provenance: Mapping[str, Provenance]
+
+    def spelled(self, key: str) -> str:
+        """Return ``key`` as its author typed it."""
+        return self.provenance[key].spelled(key)
 
 
 @dataclass(slots=True)
@@ -67,14 +81,7 @@ class _Gathered:
         self.provenance[key] = provenance
 
     def spelled(self, key: str) -> str:
-        """Return ``key`` as its author typed it; a default's author would type the flag."""
-        match self.provenance[key]:
-            case Provenance("environment", name):
-                return name
-            case Provenance("file", name):
-                return f"{name}: {key}"
-            case _:
-                return flag_of(key)
+        return self.provenance[key].spelled(key)
 
 
 def resolve(

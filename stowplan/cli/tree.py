@@ -3,23 +3,22 @@
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import orjson
 
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.cli import flags
+from stowplan.cli.cluster import read_cluster
 from stowplan.cli.output import Screen, amount, counted, show
 from stowplan.cli.place_text import why
-from stowplan.cli.policy import policy_of
-from stowplan.cli.rules import SERVE_RULES
+from stowplan.cli.rules import CLUSTER_RULES
 from stowplan.cli.spelling import did_you_mean
-from stowplan.kube import reading
 from stowplan.placement.answers.overview import DomainRoom, Overview, overview
-from stowplan.placement.cluster import Cluster, Objects
-from stowplan.placement.records import Amounts
+from stowplan.placement.records import Amounts, NodeRecord
 from stowplan.topology import capacity
+from stowplan.topology.levels import Levels
 
 SUMMARY = """\
 Show the topology, the room in it, and the largest gang that still fits into each domain.
@@ -27,6 +26,12 @@ Show the topology, the room in it, and the largest gang that still fits into eac
 A gang is counted in pods of --pod: as many as fit into the domain together. Nodes that are not
 ready or cordoned give no room; taints keep the pods off unless they are named like a resource that
 the pods ask for. Pods that merely wait take no room.
+
+Exit status: 0, or 2 when the input cannot be used.
+
+examples:
+  stowplan tree --from-file cluster.json --levels example.com/block,example.com/rack
+  stowplan tree --from-file cluster.json --levels example.com/rack --pod nvidia.com/gpu=8,cpu=64
 """
 
 KEYS = ("from_file", "levels", "rules")
@@ -40,18 +45,15 @@ def run(argv: Sequence[str]) -> int:
         "stowplan tree",
         SUMMARY,
         argv,
-        SERVE_RULES,
+        CLUSTER_RULES,
         _add_flags,
         _judge_flags,
         KEYS,
         "--from-file PATH... --levels KEY,KEY,... [flags]",
     )
-    policy = policy_of(in_force.settings)
-    depth = _depth(given.level, policy.levels.keys)
-    cluster = Cluster(policy)
-    cluster.replace(Objects.of(reading.load(in_force.settings.from_file)))
-    pod = None if given.pod is None else capacity.per_pod(dict(_amounts(given.pod)))
-    found = overview(cluster, pod, depth)
+    depth = _depth(given.level, Levels.over_hosts(in_force.settings.levels).keys)
+    cluster, _ = read_cluster(in_force)
+    found = overview(cluster, _pod(given.pod, cluster.state.nodes.values()), depth)
     if given.output == "json":
         show(orjson.dumps(document(found), option=orjson.OPT_INDENT_2).decode())
     else:
@@ -85,20 +87,55 @@ def _amounts(text: str) -> Iterator[tuple[str, int]]:
     """Yield each resource with its amount in base units.
 
     Raises:
-        InvalidObjectError: with everything that cannot be read.
+        InvalidObjectError: with everything that cannot be read, or asks for nothing.
     """
     broken: list[Violation] = []
-    for part in filter(None, text.split(",")):
-        resource, equals, quantity = part.strip().partition("=")
+    seen: set[str] = set()
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        resource, equals, quantity = part.partition("=")
         try:
             if not resource or not equals:
                 raise capacity.QuantityError("must be RESOURCE=AMOUNT")
-            yield resource, capacity.requested(resource, quantity)
+            wanted = capacity.requested(resource, quantity)
+            if not wanted:
+                raise capacity.QuantityError("must be more than 0")
+            if capacity.is_extended(resource) and wanted != capacity.offered(resource, quantity):
+                raise capacity.QuantityError("must be whole: a pod has all of a device or none")
+            if resource in seen:
+                raise capacity.QuantityError("must name each resource once")
+            seen.add(resource)
+            yield resource, wanted
         except capacity.QuantityError as error:
             remedy = "write it as in nvidia.com/gpu=8,cpu=32"
             broken.append(Violation("--pod", "invalid", part, str(error), remedy))
     if broken:
         raise InvalidObjectError("the configuration", broken)
+
+
+def _pod(text: str | None, nodes: Collection[NodeRecord]) -> Amounts | None:
+    """Return what each pod asks for, None without a wish.
+
+    Raises:
+        InvalidObjectError: no node has any of some resource, so the whole tree would say 0.
+    """
+    if text is None:
+        return None
+    pod = dict(_amounts(text))
+    offered = {resource for node in nodes for resource, amount in node.allocatable if amount}
+    broken = [
+        Violation(
+            "--pod",
+            "invalid",
+            resource,
+            "must be a resource that a node offers",
+            did_you_mean(resource, offered, f"they offer {', '.join(sorted(offered))}"),
+        )
+        for resource in pod
+        if resource not in offered
+    ]
+    if broken:
+        raise InvalidObjectError("the configuration", broken)
+    return capacity.per_pod(pod)
 
 
 def _depth(level: str | None, keys: Sequence[str]) -> int:

@@ -11,9 +11,9 @@ from stowplan.placement.filters import Filters
 from stowplan.placement.gangs import GangId, GangIndex, gang_of
 from stowplan.placement.ledger import Ledger
 from stowplan.placement.owners import Owners
-from stowplan.placement.podsets.plan import Profile
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import Amounts, NodeRecord, OwnerRecord, PodRecord
+from stowplan.placement.request import Profile
 from stowplan.placement.rules import STOWPLAN, Rules
 from stowplan.placement.shapes import Shapes
 from stowplan.placement.state import ClusterState

@@ -9,16 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from stowplan.api.errors import InvalidObjectError, Violation
+from stowplan.api.errors import InvalidObjectError
 from stowplan.api.models import core
 from stowplan.placement import keys, owners, reasons
 from stowplan.placement.filters import Filters, Weights, weighted_terms
 from stowplan.placement.owners import Owners
-from stowplan.placement.podsets.plan import Profile
 from stowplan.placement.podsets.podset import PodSet
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import Amounts, PodRecord, effective_requests
-from stowplan.placement.request import TopologyRequest, parse, violations
+from stowplan.placement.request import Profile, TopologyRequest, parse, profile_of, violations
 
 # What makes two requests differ, ours first.
 _ASKING = sorted(
@@ -295,14 +294,7 @@ def _asked_by(annotations: Mapping[str, str], pods: int | None) -> Asked | Reaso
     broken = violations(annotations, pods=pods)
     if broken:
         return reasons.request_invalid(broken[0])
-    packing = annotations.get(keys.PACKING)
-    match packing:
-        case None | "mixed" | "best-fit" | "balanced":
-            return parse(annotations) or TopologyRequest(), packing
-        case _:
-            problem = "must be mixed, best-fit or balanced"
-            wrong = Violation(keys.PACKING, "invalid", packing, problem, "choose one of them")
-            return reasons.request_invalid(wrong)
+    return parse(annotations) or TopologyRequest(), profile_of(annotations)
 
 
 def _checked_groups(asked: list[Asked]) -> list[Asked] | Reason:

@@ -1,5 +1,7 @@
 """Every label, annotation and gate that placement reads, by the names that users type."""
 
+from difflib import get_close_matches
+
 KUEUE = "kueue.x-k8s.io/"
 OURS = "stowplan.dev/"
 
@@ -15,6 +17,19 @@ SLICE_LEVEL = KUEUE + "podset-slice-required-topology"
 SLICE_SIZE = KUEUE + "podset-slice-size"
 SLICE_LAYERS = KUEUE + "podset-slice-required-topology-constraints"
 PODSET_GROUP = (OURS + "podset-group", KUEUE + "podset-group-name")
+
+_KUEUES_REQUEST = frozenset(
+    (
+        REQUIRED[1],
+        PREFERRED[1],
+        UNCONSTRAINED[1],
+        SLICE_LEVEL,
+        SLICE_SIZE,
+        SLICE_LAYERS,
+        PODSET_GROUP[1],
+    )
+)
+_VERY_MUCH_LIKE = 0.9
 
 # An extended resource that sends a pod to us at filter time; no node offers or spends it.
 MARKER = OURS + "filter-time"
@@ -142,3 +157,15 @@ OUR_ANNOTATIONS = frozenset(
 def is_mistyped(annotation: str) -> bool:
     """Whether a key stands under our prefix and means nothing: a typo must not go unnoticed."""
     return annotation.startswith(OURS) and annotation not in OUR_ANNOTATIONS
+
+
+def meant(annotation: str) -> str | None:
+    """Return the key of Kueue's that a misspelt one most likely stands for.
+
+    Kueue may have keys that we do not know, so only what is very much like a request is judged, and
+    only where a person can look at it: before a job is submitted.
+    """
+    if not annotation.startswith(KUEUE) or annotation in ANNOTATIONS_KEPT:
+        return None
+    likely = get_close_matches(annotation, sorted(_KUEUES_REQUEST), n=1, cutoff=_VERY_MUCH_LIKE)
+    return likely[0] if likely else None

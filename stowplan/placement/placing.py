@@ -8,6 +8,7 @@ import numpy as np
 from stowplan.placement import reasons
 from stowplan.placement.cluster import Cluster
 from stowplan.placement.gangs import Gang, GangId, place_of
+from stowplan.placement.keys import MAX_PER_DOMAIN, PREFERRED
 from stowplan.placement.ledger import Reservation, Seat
 from stowplan.placement.podsets.complete import common_domain, complete, part_of, upwards
 from stowplan.placement.podsets.plan import NoFit
@@ -166,8 +167,11 @@ def refusal(
             return reasons.level_unknown(answer.level, keys)
         case "slice-level-above" | "slice-size-missing" | "slice-size-indivisible":
             return reasons.slices_out_of_order(keys)
-        case "preferred-not-finer" | "share-not-finer":
-            return reasons.must_be_finer(answer.level, answer.slice_level, keys)
+        case "preferred-not-finer":
+            name = PREFERRED[0]  # Kueue's key means nothing beside a required level
+            return reasons.must_be_finer(name, answer.level, answer.slice_level, keys)
+        case "share-not-finer":
+            return reasons.must_be_finer(MAX_PER_DOMAIN, answer.level, answer.slice_level, keys)
         case "slices-leave-a-rest":
             return reasons.SLICES_LEAVE_A_REST
         case "kept-apart":

@@ -23,6 +23,9 @@ Word = Literal[
     "TooLarge",
 ]
 
+# Room that is freed or added mends these; by any other word the request itself is at fault.
+ABOUT_ROOM: frozenset[Word] = frozenset(("NoDomainFits", "NodesExcluded", "SeatLost"))
+
 _LONGEST = 63  # characters of a user's text that are repeated; a label value has no more
 
 
@@ -140,9 +143,10 @@ def slices_out_of_order(levels: tuple[str, ...]) -> Reason:
     return Reason("RequestInvalid", f"{text}; order their levels as in {', '.join(levels)}")
 
 
-def must_be_finer(level: str, than: str, levels: tuple[str, ...]) -> Reason:
+def must_be_finer(annotation: str, level: str, than: str, levels: tuple[str, ...]) -> Reason:
     """A preferred level, or one with a share, stands at or above the required level."""
-    text = f"the pod's level {_short(level)!r} must be finer than the required {_short(than)!r}"
+    text = f"{annotation} must name a level finer than the required {_short(than)!r}"
+    text += f" (got {_short(level)!r})"
     return Reason("RequestInvalid", f"{text}; levels are {', '.join(levels)}")
 
 

@@ -17,8 +17,10 @@ from stowplan.topology.levels import label_key_problem
 
 Mode = Literal["required", "preferred", "unconstrained", "slices-only", "none"]
 LastSlice = Literal["whole", "smaller"]
+Profile = Literal["mixed", "best-fit", "balanced"]
 
 MOST_LAYERS = 3
+_PROFILES: tuple[Profile, ...] = get_args(Profile)
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _FALSE = ("0", "f", "F", "FALSE", "false", "False")
 
@@ -109,6 +111,13 @@ class TopologyRequest:
         return ()
 
     @property
+    def levels(self) -> tuple[str, ...]:
+        """Every level that is named, whatever is asked of it."""
+        share = (self.share.level,) if self.share else ()
+        named = (self.required, self.preferred, *(each.level for each in self.slices), *share)
+        return tuple(dict.fromkeys(level for level in named if level is not None))
+
+    @property
     def inner_size(self) -> int:
         """How many pods the layer below the outer one keeps together; finer ones divide it."""
         return self.slices[1].size if len(self.slices) > 1 else 1
@@ -177,7 +186,13 @@ def violations(
         *_last_slice_violations(annotations),
         *_share_violations(annotations),
         *_group_violations(annotations),
+        *_packing_violations(annotations),
     ]
+
+
+def profile_of(annotations: Mapping[str, str]) -> Profile | None:
+    """Return the profile that the annotations name, if they name one that there is."""
+    return next((each for each in _PROFILES if each == annotations.get(keys.PACKING)), None)
 
 
 def group_violations(podsets: Sequence[tuple[str, int, TopologyRequest]]) -> list[Violation]:
@@ -427,3 +442,10 @@ def _group_violations(annotations: Mapping[str, str]) -> Iterator[Violation]:
     for other in (keys.SLICE_LEVEL, keys.SLICE_SIZE, keys.SLICE_LAYERS, keys.OUR_SLICES):
         if other in annotations:
             yield Violation(name, "forbidden", group, f"must not stand beside {other}", "remove it")
+
+
+def _packing_violations(annotations: Mapping[str, str]) -> Iterator[Violation]:
+    text = annotations.get(keys.PACKING)
+    if text is not None and text not in _PROFILES:
+        problem = "must be mixed, best-fit or balanced"
+        yield Violation(keys.PACKING, "invalid", text, problem, "choose one of them")

@@ -73,6 +73,11 @@ def _base_units(text: str, shift: int, round_up: bool) -> int:
     return min(units, LIMIT)
 
 
+def is_extended(resource: str) -> bool:
+    """Whether it is a device: what kubelets offer by themselves has no domain in its name."""
+    return "/" in resource and not resource.startswith("kubernetes.io/")
+
+
 def per_pod(requests: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """Return what limits one pod: resources with a positive amount and one of ``pods``, by name.
 

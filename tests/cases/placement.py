@@ -10,11 +10,11 @@ from stowplan.placement.kueue.assignment import Assignment
 from stowplan.placement.kueue.places import assignment_of, leaf_of
 from stowplan.placement.kueue.replace import allowed_region, replace_lost, waits_for_its_owner
 from stowplan.placement.kueue.resize import Resized, resize
-from stowplan.placement.podsets.plan import NoFit, Profile
+from stowplan.placement.podsets.plan import NoFit
 from stowplan.placement.podsets.podset import PodSet, fit
 from stowplan.placement.podsets.shortage import exclusions
 from stowplan.placement.records import Amounts, NodeRecord, PodRecord
-from stowplan.placement.request import Layer, TopologyRequest
+from stowplan.placement.request import Layer, Profile, TopologyRequest
 from stowplan.placement.rules import KUEUE, Rules
 from stowplan.placement.shapes import Shapes
 from stowplan.placement.state import ClusterState

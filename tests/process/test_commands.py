@@ -150,5 +150,5 @@ def test_colour_can_be_refused(command: tuple[str, ...], variables: dict[str, st
 
 def test_an_example_of_each_outcome_is_there() -> None:
     typo = stowplan("place", *EXAMPLE, "--job", "examples/jobs/typo.yaml")
-    assert typo.returncode == 1
+    assert typo.returncode == 2
     assert b"Did you mean topology.example.com/rack?" in typo.stdout

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stowplan.placement.gangs import GangId
-from stowplan.placement.reasons import Reason
+from stowplan.placement.reasons import ABOUT_ROOM, Reason
 from stowplan.topology.tree import Path
 
 
@@ -225,6 +225,11 @@ class DoesNotFit:
     domains: tuple[DomainVerdict, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     changes: tuple[Change, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the request itself must be mended: no room would make it fit."""
+        return self.reason.word not in ABOUT_ROOM
 
 
 Answer = Fits | DoesNotFit

@@ -114,22 +114,17 @@ def _one_device(view: View) -> dict[str, int]:
     offers = {
         name: int(np.count_nonzero(view.total[row]))
         for name, row in view.rows.items()
-        if _is_extended(name)
+        if capacity.is_extended(name)
     }
     if not any(offers.values()):
         return {capacity.CPU: 1000}
     return {min(offers, key=lambda name: (-offers[name], name)): 1}
 
 
-def _is_extended(resource: str) -> bool:
-    """Whether it is a device: what kubelets offer by themselves has no domain in its name."""
-    return "/" in resource and not resource.startswith("kubernetes.io/")
-
-
 def _main(pod: Amounts) -> str:
     """Return which resource a request is about: the first device, else the first but the pod."""
     names = [name for name, _ in pod if name != capacity.PODS] or [capacity.PODS]
-    return next(filter(_is_extended, names), names[0])
+    return next(filter(capacity.is_extended, names), names[0])
 
 
 def _counted(cluster: Cluster, pod: Amounts) -> tuple[Quantity, tuple[LeftOut, ...]]:

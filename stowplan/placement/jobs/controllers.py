@@ -12,7 +12,7 @@ from stowplan.api.models.wire import read
 from stowplan.api.objects import Json
 from stowplan.placement import keys
 from stowplan.placement.gangs import MOST_PODS
-from stowplan.placement.jobs.templates import Defects, Pods
+from stowplan.placement.jobs.templates import Defects, Pods, note_misspelt
 from stowplan.placement.records import OwnerLink, PodRecord
 
 MOST_MADE = 100_000  # pods of one object; more than any cluster holds
@@ -21,7 +21,9 @@ Made = list[tuple[str, list[PodRecord]]]  # what tells a gang of one object from
 
 
 def _pod(obj: Json, namespace: str, defects: Defects) -> Made:
-    record = PodRecord.of(read(core.Pod, obj, defects.what))
+    pod = read(core.Pod, obj, defects.what)
+    note_misspelt(pod.metadata.annotations, "", defects)
+    record = PodRecord.of(pod)
     Pods(record, "").judge(None, defects)
     return [("", [record])]
 
@@ -173,6 +175,17 @@ MAKERS: Mapping[tuple[str, str], Callable[[Json, str, Defects], Made]] = {
     ("apps", "Deployment"): _replica_set,
     ("apps", "ReplicaSet"): _replica_set,
     ("apps", "StatefulSet"): _stateful_set,
+}
+
+
+# Where a kind has its pods' template; of several the one that stands for all.
+TEMPLATES: Mapping[str, str] = {
+    "Job": "spec.template",
+    "JobSet": "spec.replicatedJobs[*].template.spec.template",
+    "LeaderWorkerSet": "spec.leaderWorkerTemplate.workerTemplate",
+    "Deployment": "spec.template",
+    "ReplicaSet": "spec.template",
+    "StatefulSet": "spec.template",
 }
 
 

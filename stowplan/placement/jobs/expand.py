@@ -14,7 +14,7 @@ from stowplan.api.objects import Json, Object
 from stowplan.placement import keys
 from stowplan.placement.gangs import GangId, gang_of
 from stowplan.placement.jobs import model_deployments
-from stowplan.placement.jobs.controllers import MAKERS, replica_set_name, replicas_of
+from stowplan.placement.jobs.controllers import MAKERS, TEMPLATES, replica_set_name, replicas_of
 from stowplan.placement.jobs.templates import Defects, shown
 from stowplan.placement.records import OwnerRecord, PodRecord
 
@@ -95,7 +95,7 @@ def expand(objects: Sequence[Json], cluster: Iterable[Object | Json] = ()) -> Jo
     gangs = _grouped(batches)
     if not gangs and not broken:
         problem = f"must hold an object that makes pods: {_known_kinds()}"
-        broken.append(Violation("(the whole file)", "required", None, problem, "add one"))
+        broken.append(Violation("(all of it)", "required", None, problem, "add one"))
     if broken:
         raise InvalidObjectError("the job", broken)
     return Jobs(tuple(gangs), tuple(owners), tuple(_unstated(gangs)))
@@ -142,17 +142,31 @@ def _made_by(
     queue = _queue(obj)
     if kind == (model_deployments.GROUP, "ModelDeployment"):
         deployment = read(jobs.ModelDeployment, obj, defects.what)
-        made = model_deployments.groups_of(deployment, _namespace(obj), types, defects)
-        return [_Batch(f"{defects.what}, {part}", pods, _queue_of(pods)) for part, pods in made]
+        groups = model_deployments.groups_of(deployment, _namespace(obj), types, defects)
+        return [_Batch(f"{defects.what}, {part}", pods, _queue_of(pods)) for part, pods in groups]
     if kind in MAKERS:
+        made = MAKERS[kind](obj, _namespace(obj), defects)
+        if obj["kind"] in TEMPLATES and not any(pod.asks for _, pods in made for pod in pods):
+            _note_misplaced(obj, defects)
         return [
-            _Batch(f"{defects.what}{part}", pods, queue or _queue_of(pods))
-            for part, pods in MAKERS[kind](obj, _namespace(obj), defects)
+            _Batch(f"{defects.what}{part}", pods, queue or _queue_of(pods)) for part, pods in made
         ]
     if kind not in _BESIDE_JOBS:
         problem = f"must be a kind whose pods are known: {_known_kinds()}"
-        defects.note("kind", "invalid", f"{obj['apiVersion']} {obj['kind']}", problem, "remove it")
+        given, remedy = f"{obj['apiVersion']} {obj['kind']}", "write the pods it makes in its place"
+        defects.note("kind", "invalid", given, problem, remedy)
     return ()
+
+
+def _note_misplaced(obj: Json, defects: Defects) -> None:
+    """Note a request on the object itself, where no pod has it, when no pod of it asks."""
+    annotations = obj["metadata"].get("annotations")
+    for key in annotations if isinstance(annotations, Mapping) else ():
+        if key in keys.REQUEST_KEYS:
+            at = TEMPLATES[obj["kind"]]
+            problem = "must stand on the pods' template: nobody copies it there"
+            remedy = f"move it to {at}.metadata.annotations"
+            defects.note(f"metadata.annotations[{key}]", "forbidden", None, problem, remedy)
 
 
 def _known_kinds() -> str:

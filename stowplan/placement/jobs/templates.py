@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from stowplan.api.errors import Code, InvalidObjectError, Violation
 from stowplan.api.models import core
 from stowplan.api.models.jobs import Template
+from stowplan.placement import keys
 from stowplan.placement.records import OwnerLink, PodRecord
 from stowplan.placement.request import violations
 
@@ -67,6 +68,7 @@ class Pods:
     def of(cls, template: Template, at: str, namespace: str, defects: Defects) -> "Pods | None":
         """Read a template; None when a quantity in it is none."""
         meta = template.metadata or core.Metadata()
+        note_misspelt(meta.annotations, at, defects)
         named = core.Metadata(
             name="*", namespace=namespace, labels=meta.labels, annotations=meta.annotations
         )
@@ -98,3 +100,11 @@ class Pods:
             labels={**self.record.labels, **labels},
             annotations={**self.record.annotations, **annotations},
         )
+
+
+def note_misspelt(annotations: Mapping[str, str] | None, at: str, defects: Defects) -> None:
+    """Note each key that is most likely a misspelt one of Kueue's: it would ask for nothing."""
+    for key in annotations or ():
+        if likely := keys.meant(key):
+            path, problem = f"{at}metadata.annotations[{key}]", "must be a key that Kueue reads"
+            defects.note(path, "forbidden", None, problem, f"did you mean {likely}?")

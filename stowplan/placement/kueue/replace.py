@@ -13,9 +13,9 @@ import numpy as np
 from stowplan.placement.kueue.assignment import Assignment
 from stowplan.placement.kueue.places import assignment_of, leaf_of
 from stowplan.placement.podsets.complete import Places, complete
-from stowplan.placement.podsets.plan import NoFit, Profile
+from stowplan.placement.podsets.plan import NoFit
 from stowplan.placement.podsets.podset import Assigned, PodSet, Region, fit
-from stowplan.placement.request import Layer, TopologyRequest
+from stowplan.placement.request import Layer, Profile, TopologyRequest
 from stowplan.placement.rules import STOWPLAN, Rules
 from stowplan.placement.shapes import Shapes
 from stowplan.placement.state import ClusterState, View

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from stowplan.placement.podsets.plan import NoFit, Profile, plan_of
+from stowplan.placement.podsets.plan import NoFit, plan_of
 from stowplan.placement.podsets.podset import NO_LEAVES, Assigned, PodSet, Region, fit
-from stowplan.placement.request import Share, TopologyRequest
+from stowplan.placement.request import Profile, Share, TopologyRequest
 from stowplan.placement.rules import STOWPLAN, Rules
 from stowplan.placement.shapes import Shapes
 from stowplan.placement.state import ClusterState, Trial, View

@@ -10,13 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from stowplan.placement.request import Layer, Share, TopologyRequest
+from stowplan.placement.request import Layer, Profile, Share, TopologyRequest
 from stowplan.placement.rules import Rules
 from stowplan.topology.choose import Style
 from stowplan.topology.fit import NEVER, Slicing
 from stowplan.topology.levels import Levels
-
-Profile = Literal["mixed", "best-fit", "balanced"]
 
 FailureKind = Literal[
     "none-fit",

@@ -13,11 +13,10 @@ from stowplan.placement.podsets.plan import (
     LayerShortage,
     NoFit,
     Plan,
-    Profile,
     plan_of,
 )
 from stowplan.placement.records import Amounts
-from stowplan.placement.request import TopologyRequest
+from stowplan.placement.request import Profile, TopologyRequest
 from stowplan.placement.rules import STOWPLAN, Rules
 from stowplan.placement.shapes import Shapes, ask_of
 from stowplan.placement.state import View

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stowplan.placement.podsets.plan import NoFit, Profile
+from stowplan.placement.podsets.plan import NoFit
 from stowplan.placement.podsets.podset import ANYWHERE, Assigned, PodSet, Region, fit
+from stowplan.placement.request import Profile
 from stowplan.placement.rules import STOWPLAN, Rules
 from stowplan.placement.shapes import Shapes, ask_of
 from stowplan.placement.state import ClusterState, Trial, View

@@ -1,6 +1,7 @@
 import io
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from stowplan.cli.main import main
 from stowplan.cli.output import Screen
 from stowplan.cli.place_json import document
 from stowplan.cli.place_text import Text
+from stowplan.placement import keys
 from stowplan.placement.answers.answer import (
     CoarserLevel,
     DoesNotFit,
@@ -39,6 +41,7 @@ from tests.build import GPU, Json, gang, level, node, pod
 RACK, BLOCK = level("rack"), level("block")
 LEVELS = (BLOCK, RACK, HOSTNAME)
 REPOSITORY = Path(__file__).parents[3]
+IN_ONE_RACK = {keys.REQUIRED[0]: RACK}
 EXAMPLE = ("--from-file", "examples/one-rack", "--levels", f"{BLOCK},{RACK}")
 
 
@@ -71,9 +74,9 @@ def write(file: Path, *objects: Json) -> Path:
     return file
 
 
-def train(name: str = "train", pods: int = 2, **annotations: str) -> Json:
+def train(name: str = "train", pods: int = 2, annotations: Mapping[str, str] = IN_ONE_RACK) -> Json:
     template = {
-        "metadata": {"annotations": annotations or {"stowplan.dev/required-topology": RACK}},
+        "metadata": {"annotations": dict(annotations)},
         "spec": {"containers": [{"name": "main", "resources": {"limits": {GPU: "8"}}}]},
     }
     spec = {"completionMode": "Indexed", "completions": pods, "parallelism": pods}
@@ -122,7 +125,8 @@ def test_a_job_that_does_not_fit_is_told_why_and_what_would_help(
 
 def test_a_typo_in_the_level_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:
     status, text = asked(capsys, "examples/jobs/typo.yaml")
-    assert status == 1
+    assert status == 2
+    assert text.startswith("Job default/typo is refused")
     assert "stowplan LevelUnknown: no level 'topology.example.com/rak'" in text
     assert f"Did you mean {RACK}?" in text
 
@@ -130,8 +134,81 @@ def test_a_typo_in_the_level_is_recognised(capsys: pytest.CaptureFixture[str]) -
 def test_without_levels_it_is_said_where_they_are_set(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = ("--from-file", "examples/one-rack")
     status, text = asked(capsys, "examples/jobs/fits.yaml", cluster=cluster)
-    assert status == 1
+    assert status == 2
     assert "Levels are set by --levels" in text
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {"stowplan.dev/preferred-topology": "topology.example.com/rak"},
+        {
+            keys.REQUIRED[0]: BLOCK,
+            keys.OUR_SLICES: "topology.example.com/rak=1",
+        },
+        {keys.UNCONSTRAINED[0]: "true", keys.MAX_PER_DOMAIN: "topology.example.com/rak=1"},
+    ],
+    ids=["preferred", "slices", "share"],
+)
+def test_a_typo_is_recognised_wherever_a_level_is_named(
+    annotations: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, text = asked(capsys, write(tmp_path / "job.json", train(annotations=annotations)))
+    assert status == 2
+    assert f"Did you mean {RACK}?" in text
+
+
+def test_a_label_of_nodes_that_is_no_level_is_to_be_made_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = (*EXAMPLE[:2], "--levels", BLOCK)
+    status, text = asked(capsys, "examples/jobs/fits.yaml", cluster=cluster)
+    assert status == 2
+    assert f"Nodes carry the label {RACK}: add it to --levels, from coarse" in text
+    assert "Did you mean" not in text
+
+
+def test_what_no_room_could_mend_is_refused_in_json_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, text = asked(capsys, "examples/jobs/typo.yaml", "-o", "json")
+    found = json.loads(text)
+    assert (status, found["fits"], found["gangs"][0]["status"]) == (2, False, "refused")
+
+
+def test_a_gang_that_can_never_fit_counts_more_than_one_that_does_not(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A script that waits for room upon 1 would wait for ever."""
+    never = train("never", annotations={keys.REQUIRED[0]: "topology.example.com/rak"})
+    job = write(tmp_path / "job.json", train("wide", 1000), never)
+    status, text = asked(capsys, job)
+    assert status == 2
+    assert "Job default/wide does not fit" in text
+    assert "Job default/never is refused" in text
+
+
+def test_a_job_may_be_written_in_several_files(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    one, two = write(tmp_path / "1.json", train("one")), write(tmp_path / "2.json", train("two", 1))
+    for flags in ((str(two),), ("--job", str(two))):
+        status, text = asked(capsys, one, *flags)
+        assert status == 0
+        assert [line for line in text.splitlines() if line.startswith("Job")] == [
+            "Job default/one fits: 2 pods in topology.example.com/rack b1/r2",
+            "Job default/two fits: 1 pod in topology.example.com/rack b1/r1",
+        ]
+
+
+def test_every_broken_file_of_a_job_is_told_of(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("{")
+    said = refused(capsys, *EXAMPLE, "--job", str(broken), "nowhere.yaml")
+    assert "broken.yaml" in said
+    assert "nowhere.yaml: must be a file" in said
 
 
 def test_gangs_of_one_file_do_not_share_room(
@@ -210,7 +287,7 @@ def test_a_name_that_is_only_begun_is_enough(
 def test_a_gang_that_asks_for_nothing_is_left_to_kube_scheduler(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    quiet = train("web", other="annotation")
+    quiet = train("web", annotations={"other": "annotation"})
     status, text = asked(capsys, write(tmp_path / "job.json", quiet, train()))
     assert status == 0
     assert "Job default/web is not placed here: it asks for no topology." in text
@@ -266,7 +343,7 @@ def test_everything_that_is_missing_is_said_at_once(capsys: pytest.CaptureFixtur
         pytest.param("{", "must be YAML", id="no YAML"),
         pytest.param("[1]", "must be an object", id="no object"),
         pytest.param("kind: Job\napiVersion: batch/v1", "metadata.name: must be set", id="no name"),
-        pytest.param("", "must hold an object that makes pods", id="nothing at all"),
+        pytest.param("", "job.yaml: must hold an object; write the job", id="nothing at all"),
     ],
 )
 def test_a_job_that_cannot_be_read_is_refused(
@@ -287,10 +364,46 @@ def test_a_job_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) 
 def test_a_job_of_which_nothing_asks_is_refused_with_what_to_write(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    job = write(tmp_path / "job.json", train(other="annotation"))
+    job = write(tmp_path / "job.json", train(annotations={"other": "annotation"}))
     said = refused(capsys, *EXAMPLE, "--job", str(job))
     assert "Job default/train: must ask for topology" in said
     assert RACK in said
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("kueue.x-k8s.io/podset-required-topolgy", "kueue.x-k8s.io/podset-required-topology"),
+        ("kueue.x-k8s.io/podset-slice-sizes", "kueue.x-k8s.io/podset-slice-size"),
+    ],
+)
+def test_a_misspelt_key_of_kueues_is_refused_with_what_was_meant(
+    written: str, meant: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    job = write(tmp_path / "job.json", train(annotations={written: RACK}))
+    said = refused(capsys, *EXAMPLE, "--job", str(job))
+    at = f"spec.template.metadata.annotations[{written}]"
+    assert f"Job default/train: {at}: must be a key that Kueue reads; did you mean {meant}?" in said
+
+
+def test_a_request_on_the_job_itself_is_sent_to_its_pods_template(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    job = train(annotations={"other": "annotation"})
+    job["metadata"]["annotations"] = {keys.REQUIRED[0]: RACK}
+    said = refused(capsys, *EXAMPLE, "--job", str(write(tmp_path / "job.json", job)))
+    assert (
+        f"Job default/train: metadata.annotations[{keys.REQUIRED[0]}]: must stand on the pods' "
+        "template: nobody copies it there; move it to spec.template.metadata.annotations"
+    ) in said
+
+
+def test_an_unknown_packing_is_refused_where_it_stands(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    job = train(annotations={keys.UNCONSTRAINED[0]: "true", keys.PACKING: "tight"})
+    said = refused(capsys, *EXAMPLE, "--job", str(write(tmp_path / "job.json", job)))
+    assert f"spec.template.metadata.annotations[{keys.PACKING}]: must be mixed, best-fit" in said
 
 
 def test_a_cluster_that_cannot_be_read_is_refused(
@@ -311,7 +424,7 @@ WANTED = Wanted(GANG, "Job default/train", (), "")
 def written(
     answer: Fits | DoesNotFit, wanted: Wanted = WANTED, width: int | None = None
 ) -> list[str]:
-    return Text(Screen(width=width), LEVELS, False).of([(wanted, answer)]).splitlines()
+    return Text(Screen(width=width), LEVELS, frozenset(), False).of([(wanted, answer)]).splitlines()
 
 
 def place(name: str, at: str, rack: str = "r1", new: bool = True, podset: str = "w") -> Place:
@@ -450,7 +563,7 @@ def test_people_are_told_the_numbers_that_kube_scheduler_is_not(reason: Reason, 
 
 
 def test_several_gangs_end_with_how_many_of_them_fit() -> None:
-    text = Text(Screen(), LEVELS, False)
+    text = Text(Screen(), LEVELS, frozenset(), False)
     fits = Fits(GANG, 1, RACK, ("b1", "r1"), (place("w", "x1"),))
     both = text.of([(WANTED, fits), (WANTED, refusal())])
     assert both.splitlines()[-1] == "1 of 2 gangs fit."
@@ -558,5 +671,5 @@ def test_a_pod_group_that_lacks_pods_is_told_so(
 ) -> None:
     job = write(tmp_path / "job.json", pod("a").in_gang("g", 3).anywhere())
     status, text = asked(capsys, job)
-    assert status == 1
+    assert status == 2
     assert "stowplan Incomplete: waiting for the other pods of the gang" in text

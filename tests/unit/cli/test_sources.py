@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from stowplan.api.errors import InvalidObjectError, Violation
-from stowplan.cli.rules import RULES, SERVE_RULES
+from stowplan.cli.rules import CLUSTER_RULES, RULES
 from stowplan.cli.settings import KEYS
 from stowplan.cli.sources import InForce, resolve
 
@@ -136,7 +136,7 @@ def test_a_rule_is_not_judged_on_a_value_that_is_broken_by_itself() -> None:
 
 def test_serving_needs_files_and_says_what_to_type() -> None:
     with pytest.raises(InvalidObjectError, match="add --from-file cluster"):
-        resolve({}, {}, None, SERVE_RULES)
+        resolve({}, {}, None, CLUSTER_RULES)
 
 
 def test_what_is_already_known_to_be_wrong_is_reported_with_the_rest() -> None:

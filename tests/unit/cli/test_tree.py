@@ -143,11 +143,22 @@ def test_json_names_what_is_left_out(capsys: pytest.CaptureFixture[str], tmp_pat
     assert found["left_out"] == [{"by": "cordoned", "what": None, "nodes": 1, "example": "x1"}]
 
 
-def test_an_empty_cluster_is_a_tree_without_domains(
+def test_a_cluster_without_nodes_is_refused_with_how_to_write_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    file = write(tmp_path / "cluster.json")
-    assert rows(printed(capsys, "--from-file", file, "--levels", RACK)) == {"all": ["0", "0", "0"]}
+    file = write(tmp_path / "cluster.json", pod("a"))
+    [said] = refused(capsys, "--from-file", file, "--levels", RACK)
+    assert said.startswith("--from-file: must hold at least one Node; run: kubectl get nodes,pods,")
+
+
+def test_levels_that_no_node_carries_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    levels = f"{BLOCK},topology.example.com/rakc,elsewhere"
+    assert refused(capsys, *EXAMPLE[:2], "--levels", levels) == [
+        "--levels[1]: must be a label of at least one node (got 'topology.example.com/rakc'); "
+        "did you mean topology.example.com/rack?",
+        "--levels[2]: must be a label of at least one node (got 'elsewhere'); "
+        "kubectl get nodes --show-labels lists what is",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +173,21 @@ def test_an_empty_cluster_is_a_tree_without_domains(
             ("--pod", "nvidia.com/gpu,cpu=many,=1"),
             ["'nvidia.com/gpu'", "'cpu=many'", "'=1'"],
             id="requests that cannot be read",
+        ),
+        pytest.param(
+            ("--pod", "nvidia.com/gpu=0,cpu=0.5,cpu=1"),
+            ["must be more than 0", "must name each resource once", "'cpu=1'"],
+            id="requests for nothing, and twice for the same",
+        ),
+        pytest.param(("--pod", "nvidia.com/gpu=500m"), ["must be whole"], id="a part of a device"),
+        pytest.param(
+            ("--pod", "nvidia.com/gpus=1,cpu=1,neuron=1"),
+            [
+                "(got 'nvidia.com/gpus'); did you mean nvidia.com/gpu?",
+                "they offer cpu, memory, nvidia.com/gpu, pods",
+                "'neuron'",
+            ],
+            id="a resource that no node offers",
         ),
         pytest.param(
             ("--packing", "mixed"),

@@ -102,8 +102,10 @@ def test_nothing_coarser_than_the_required_level_is_tried() -> None:
 
 def test_a_preferred_level_must_be_finer_than_the_required_one() -> None:
     members = pods("p", 2, lambda p: p.requires("rack").prefers("block"))
-    assert refused(drawn(), members).startswith("stowplan RequestInvalid: the pod's level")
-    assert "must be finer than" in refused(drawn(), members)
+    assert refused(drawn(), members).startswith(
+        "stowplan RequestInvalid: stowplan.dev/preferred-topology must name a level finer than the "
+        "required 'topology.example.com/rack' (got 'topology.example.com/block'); levels are "
+    )
 
 
 # --- No level asked ------------------------------------------------------------------------------
@@ -263,7 +265,10 @@ def test_slices_and_shares_hold_together() -> None:
 
 def test_a_share_of_the_required_level_itself_can_never_be_kept() -> None:
     members = pods("p", 4, lambda p: p.requires("rack").at_most("rack", "2"))
-    assert "must be finer than the required" in refused(drawn(), members)
+    assert refused(drawn(), members).startswith(
+        "stowplan RequestInvalid: stowplan.dev/max-per-domain must name a level finer than the "
+        "required 'topology.example.com/rack' (got 'topology.example.com/rack'); levels are "
+    )
 
 
 # --- Roles, each with its level ------------------------------------------------------------------

@@ -485,6 +485,4 @@ def test_what_comes_with_jobs_and_makes_no_pods_is_passed_over() -> None:
 @pytest.mark.parametrize("objects", [(), (made("Service", "v1", "train"),)], ids=["empty", "none"])
 def test_a_file_that_makes_no_pods_is_refused(objects: Sequence[Json]) -> None:
     (line,) = refused(*objects)
-    assert line.startswith(
-        "(the whole file): must hold an object that makes pods: Pod, Job, JobSet"
-    )
+    assert line.startswith("(all of it): must hold an object that makes pods: Pod, Job, JobSet")

@@ -1,0 +1,49 @@
+"""The cluster that a command reads from files, refused where nothing could be asked of it."""
+
+from collections.abc import Collection, Iterator
+
+from stowplan.api.errors import InvalidObjectError, Violation
+from stowplan.api.objects import Object
+from stowplan.cli.policy import policy_of
+from stowplan.cli.rules import WRITE_CLUSTER
+from stowplan.cli.sources import InForce
+from stowplan.cli.spelling import did_you_mean
+from stowplan.kube import reading
+from stowplan.placement.cluster import Cluster, Objects
+from stowplan.placement.records import NodeRecord
+from stowplan.topology.levels import HOSTNAME
+
+
+def read_cluster(in_force: InForce) -> tuple[Cluster, list[Object]]:
+    """Return the cluster of ``--from-file``, and its objects as they were read.
+
+    A server goes on with whatever it is given, for its cluster changes. A command that answers once
+    would only say that nothing fits.
+
+    Raises:
+        InvalidObjectError: something cannot be read, no node is there, or a level is no node's.
+    """
+    objects = reading.load(in_force.settings.from_file)
+    cluster = Cluster(policy_of(in_force.settings))
+    cluster.replace(Objects.of(objects))
+    if broken := [*_unusable(in_force, cluster.state.nodes.values())]:
+        raise InvalidObjectError("the cluster", broken)
+    return cluster, objects
+
+
+def carried_labels(nodes: Collection[NodeRecord]) -> frozenset[str]:
+    """Return the keys of all labels that some node carries with a value."""
+    return frozenset(key for node in nodes for key, value in node.labels.items() if value)
+
+
+def _unusable(in_force: InForce, nodes: Collection[NodeRecord]) -> Iterator[Violation]:
+    carried = carried_labels(nodes)
+    if not nodes:
+        problem = "must hold at least one Node"
+        yield Violation(in_force.spelled("from_file"), "required", None, problem, WRITE_CLUSTER)
+        return
+    for i, key in enumerate(in_force.settings.levels):
+        if key not in carried and key != HOSTNAME:
+            path = f"{in_force.spelled('levels')}[{i}]"
+            remedy = did_you_mean(key, carried, "kubectl get nodes --show-labels lists what is")
+            yield Violation(path, "invalid", key, "must be a label of at least one node", remedy)
