@@ -41,8 +41,15 @@ POD_GROUP_INDEX = KUEUE + "pod-group-pod-index"
 ROLE_HASH = KUEUE + "role-hash"
 
 # Held by Kueue: such a pod is placed and pinned by Kueue, never by us.
-HELD_LABELS = (KUEUE + "queue-name", KUEUE + "podset", KUEUE + "managed")
+PODSET = KUEUE + "podset"
+HELD_LABELS = (KUEUE + "queue-name", PODSET, KUEUE + "managed")
 HELD_ANNOTATION = KUEUE + "workload"
+
+# What a gated pod waits behind, and what Kueue tells of its place in a workload.
+OUR_GATE = OURS + "topology"
+KUEUE_GATE = KUEUE + "topology"
+INDEX_OFFSET = KUEUE + "pod-index-offset"
+WORKLOAD_SLICE = KUEUE + "workload-slice-name"
 
 # Other ways to name a gang, and the rank of a pod in it.
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"

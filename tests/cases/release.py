@@ -7,7 +7,6 @@ from stowplan.api.errors import Violation
 from stowplan.api.models import core
 from stowplan.api.models.wire import read
 from stowplan.placement import keys
-from stowplan.placement.kueue import release
 from stowplan.placement.kueue.assignment import Assignment
 from stowplan.placement.kueue.release import (
     GatedPodSet,
@@ -43,7 +42,7 @@ def check(case: Json) -> None:
     _require_known("expect", case["expect"])
     workload = _workload(case["workload"])
     members = [_member(pod) for pod in case["pods"]]
-    found = releases(workload, members, release.KUEUE_GATE, case.get("pending_ungates", 0))
+    found = releases(workload, members, keys.KUEUE_GATE, case.get("pending_ungates", 0))
     assert _error(found) == case["expect"].get("error")
     let_go = {each.pod: each for each in found.releases} if isinstance(found, Released) else {}
     pods = [_after(pod, let_go.get(f"default/{pod['name']}")) for pod in case["pods"]]
@@ -124,8 +123,8 @@ def _member(pod: Json) -> Member:
     _require_known("pod", pod)
     labels = dict(pod.get("index_labels", {}))
     if pod["podset"] is not None:
-        labels[release.PODSET] = pod["podset"]
-    marks = {keys.HELD_ANNOTATION: pod["workload"], release.INDEX_OFFSET: pod.get("index_offset")}
+        labels[keys.PODSET] = pod["podset"]
+    marks = {keys.HELD_ANNOTATION: pod["workload"], keys.INDEX_OFFSET: pod.get("index_offset")}
     obj = {
         "metadata": {
             "name": pod["name"],

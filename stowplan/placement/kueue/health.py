@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from stowplan.placement import keys
 from stowplan.placement.filters import Taint, Toleration
 from stowplan.placement.kueue.assignment import Assignment
-from stowplan.placement.kueue.release import KUEUE_GATE, OUR_GATE
 from stowplan.placement.records import NodeRecord, PodRecord
 from stowplan.topology.levels import HOSTNAME
 
@@ -77,14 +77,9 @@ class PlacedPodSet:
     pods: tuple[PodRecord, ...] = ()
     tolerations: tuple[TimedToleration, ...] = ()
 
-    @property
-    def has_hosts(self) -> bool:
-        """Whether its places are hosts; else no node is anybody's."""
-        return self.assignment.levels[-1:] == (HOSTNAME,)
-
     def is_on(self, host: str) -> bool:
         """Whether one of its places is this host."""
-        return self.has_hosts and any(path[-1] == host for path, _ in self.assignment.domains)
+        return self.assignment.on_node(host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,12 +228,12 @@ def _pinned(workload: PlacedWorkload, host: str) -> tuple[str, ...]:
         sorted(
             pod.key
             for podset in workload.podsets
-            if podset.has_hosts
+            if podset.assignment.has_host
             for pod in podset.pods
             if pod.phase == "Pending"
             and not pod.node
             and (HOSTNAME, host) in pod.filters.selector
-            and KUEUE_GATE not in pod.gates
-            and OUR_GATE not in pod.gates
+            and keys.KUEUE_GATE not in pod.gates
+            and keys.OUR_GATE not in pod.gates
         )
     )

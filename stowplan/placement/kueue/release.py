@@ -21,12 +21,6 @@ from stowplan.placement.request import TopologyRequest
 from stowplan.topology.levels import HOSTNAME
 from stowplan.topology.tree import Path
 
-OUR_GATE = keys.OURS + "topology"
-KUEUE_GATE = keys.KUEUE + "topology"
-INDEX_OFFSET = keys.KUEUE + "pod-index-offset"
-PODSET = keys.KUEUE + "podset"
-SLICE_NAME = keys.KUEUE + "workload-slice-name"
-
 _INDEX = re.compile(r"[0-9]{1,10}", re.ASCII)
 _OFFSET = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
@@ -62,13 +56,13 @@ class Member:
         labels, annotations = meta.labels or {}, meta.annotations or {}
         return cls(
             key=f"{meta.namespace or 'default'}/{meta.name}",
-            workload=annotations.get(SLICE_NAME) or annotations.get(keys.HELD_ANNOTATION),
-            podset=labels.get(PODSET),
+            workload=annotations.get(keys.WORKLOAD_SLICE) or annotations.get(keys.HELD_ANNOTATION),
+            podset=labels.get(keys.PODSET),
             ended=pod.status is not None and pod.status.phase in ("Succeeded", "Failed"),
             gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
             selector=spec.node_selector or {},
             labels=labels,
-            offset=annotations.get(INDEX_OFFSET),
+            offset=annotations.get(keys.INDEX_OFFSET),
         )
 
 
@@ -187,7 +181,9 @@ def _written_offset(pods: Sequence[Member]) -> int | Violation:
         return 0
     if not _OFFSET.fullmatch(text):
         problem, remedy = "must be a whole number", "correct it, or remove it"
-        return Violation(INDEX_OFFSET, "invalid", text, problem, remedy).under(f"Pod {pods[0].key}")
+        return Violation(keys.INDEX_OFFSET, "invalid", text, problem, remedy).under(
+            f"Pod {pods[0].key}"
+        )
     return int(text)
 
 

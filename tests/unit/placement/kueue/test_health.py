@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.placement.filters import Filters, Toleration
+from stowplan.placement.keys import KUEUE_GATE, OUR_GATE
 from stowplan.placement.kueue.assignment import Assignment
 from stowplan.placement.kueue.health import (
     KUEUE,
@@ -21,7 +22,6 @@ from stowplan.placement.kueue.health import (
     TimedToleration,
     judge,
 )
-from stowplan.placement.kueue.release import KUEUE_GATE, OUR_GATE
 from stowplan.placement.records import NodeRecord, PodRecord
 from stowplan.topology.levels import HOSTNAME
 from tests.build import PodObject, node, pod

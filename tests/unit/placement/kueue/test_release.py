@@ -13,13 +13,9 @@ from hypothesis import strategies as st
 from stowplan.api.errors import Violation
 from stowplan.api.models import core
 from stowplan.api.models.wire import read as read_as
+from stowplan.placement.keys import INDEX_OFFSET, KUEUE_GATE, OUR_GATE, PODSET, WORKLOAD_SLICE
 from stowplan.placement.kueue.assignment import Assignment
 from stowplan.placement.kueue.release import (
-    INDEX_OFFSET,
-    KUEUE_GATE,
-    OUR_GATE,
-    PODSET,
-    SLICE_NAME,
     GatedPodSet,
     GatedWorkload,
     Member,
@@ -424,7 +420,7 @@ def test_a_pod_is_read_by_kueues_marks() -> None:
 
 
 def test_a_pod_of_a_workload_slice_belongs_to_its_chain() -> None:
-    late = pod("p0").annotated(**{"kueue.x-k8s.io/workload": "second", SLICE_NAME: "first"})
+    late = pod("p0").annotated(**{"kueue.x-k8s.io/workload": "second", WORKLOAD_SLICE: "first"})
     assert read(late).workload == "first"
 
 
