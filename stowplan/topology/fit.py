@@ -274,7 +274,9 @@ def _slice_up(d: int, named: bool, slicing: Slicing, counts: Counts) -> None:
 
 @kernel
 def _cut(d: int, limit: int, level: int, slicing: Slicing, counts: Counts) -> None:
-    """Cut the counts of a domain to its share; above the slice level they are whole slices."""
+    """Cut the counts of a domain to its share, of whole slices down to the slice level."""
+    if level <= slicing.level and slicing.rest == 0:
+        limit -= limit % slicing.size
     hosted = slicing.rest if level < slicing.level else 0
     counts.pods[d] = min(counts.pods[d], limit)
     counts.pods_wl[d] = min(counts.pods_wl[d], max(limit - hosted * counts.leader[d], 0))

@@ -6,7 +6,7 @@ Written from the document alone; where it leaves a choice, the choice is told in
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tests.oracle.asking import Leaf, Path, Request, required_level
+from tests.oracle.asking import Leaf, Path, Request, refusal_of, required_level
 from tests.oracle.completing import inside, without
 from tests.oracle.domains import MOST, NAMELESS, pods_per_domain, pods_that_fit
 from tests.oracle.fit import Failed, Placed, place
@@ -232,8 +232,15 @@ def _put(
     more: Taken = []
     for unit in group.units:
         request = unit.request
-        if whole:  # everything outside is closed, so the coarsest level asks for this domain
+        # Everything outside is closed, so the coarsest level asks for this domain; a finer level that
+        # is preferred stays so inside.
+        if whole and not (request.mode == "preferred" and request.level >= len(domain)):
             request = replace(request, mode="preferred", level=0, within=None)
+        if whole:
+            inside_slices = _without_coarser_slices(request, domain, level_count)
+            if inside_slices is None:
+                return None
+            request = inside_slices
         leaves = inside(_left(unit.leaves, [*taken, *more]), domain)
         answer = place(leaves, level_count, request)
         if isinstance(answer, Failed):
@@ -246,3 +253,14 @@ def _put(
             answers[unit.leader_index] = Placed({answer.leader: 1}, None)
             more.append((request.leader_per_pod, answer.leader, 1))
     return answers, more
+
+
+def _without_coarser_slices(request: Request, domain: Path, level_count: int) -> Request | None:
+    """Take off the slices that are whole inside the domain; None when they are refused."""
+    finer = tuple((level, size) for level, size in request.slices if level >= len(domain) - 1)
+    if finer == request.slices:
+        return request
+    if refusal_of(request, level_count) is not None:
+        return None
+    dropped = request.count % request.slices[0][1] if request.rest_is_dropped else 0
+    return replace(request, slices=finer, count=request.count - dropped)

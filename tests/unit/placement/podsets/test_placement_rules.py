@@ -195,6 +195,17 @@ ZONE = Drawing(
     ),
 )
 
+# The first zone holds 4 + 1 pods, and the last one 6: with slices of two, two slices each.
+ODD_SHARE = Drawing(
+    ("zone", "rack", HOSTNAME),
+    (
+        node("a", "z1", "r1", pods=4),
+        node("b", "z1", "r2", pods=1),
+        node("c", "z2", "r3", pods=3),
+        node("d", "z3", "r4", pods=6),
+    ),
+)
+
 
 @pytest.mark.parametrize(
     ("drawing", "wish", "want"),
@@ -222,6 +233,18 @@ ZONE = Drawing(
             {"mode": "required", "count": 4, "share": (1, 2, None)},
             {"a": 2, "b": 2},
             id="at most two pods on a host",
+        ),
+        pytest.param(
+            ODD_SHARE,
+            {
+                "mode": "preferred",
+                "level": 1,
+                "count": 6,
+                "slices": ((1, 2),),
+                "share": (1, 5, None),
+            },
+            {"c": 2, "d": 4},
+            id="a share of five is one of four for slices of two",
         ),
         pytest.param(
             RACKS,

@@ -203,3 +203,37 @@ def test_of_one_group_the_pod_that_may_use_fewest_nodes_goes_first() -> None:
     assert answer == wanted(gang)
     assert answer is not None
     assert [one.workers for one in answer] == [{("a", "n2"): 1}, {("a", "n1"): 3}]
+
+
+def test_what_a_group_prefers_it_still_prefers_in_a_coarser_domain() -> None:
+    #   zone z: rack r with n1, and n2 without a rack
+    nodes = tuple(
+        Drawn(name, ("z", "r"), (("pods", 3),), (), lacks=lacks)
+        for name, lacks in (("n1", ()), ("n2", (1,)))
+    )
+    one = Wish("preferred", 1, 1, (), share=(1, None, 1))
+    drawing = Drawing(("zone", "rack", HOSTNAME), nodes)
+    gang = Gang(STOWPLAN, drawing, (one, replace(one, count=2)))
+    answer = product(gang)
+    assert answer == wanted(gang)
+    assert answer is not None
+    # The two may not share the rack, so the group gets the zone; the single pod takes the rack.
+    assert [{path[-1]: n for path, n in a.workers.items()} for a in answer] == [
+        {"n1": 1},
+        {"n1": 1, "n2": 1},
+    ]
+
+
+def test_a_domain_inside_a_slice_is_filled_as_without_the_slice() -> None:
+    #   zone z: rack r with n1 and n2
+    nodes = tuple(Drawn(n, ("z", "r"), (("pods", 3),), ()) for n in ("n1", "n2"))
+    wishes = (Wish("required", 1, 1, ()), Wish("required", 0, 4, (), slices=((0, 4),)))
+    gang = Gang(KUEUE, Drawing(("zone", "rack", HOSTNAME), nodes), wishes)
+    answer = product(gang)
+    assert answer == wanted(gang)
+    assert answer is not None
+    # By Kueue's rules alone the slice would begin with the host that has less room.
+    assert [{path[-1]: n for path, n in a.workers.items()} for a in answer] == [
+        {"n1": 1},
+        {"n1": 1, "n2": 3},
+    ]
