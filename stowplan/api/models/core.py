@@ -204,6 +204,12 @@ class LeaderWorkerTemplate(Wire, frozen=True):
     worker_template: PodTemplate | None = None
 
 
+class Ordinals(Wire, frozen=True):
+    """Where a StatefulSet begins to count."""
+
+    start: int = 0
+
+
 class OwnerSpec(Wire, frozen=True):
     """The counts and templates of a Job, StatefulSet, ReplicaSet, JobSet, LWS or PodGroup.
 
@@ -220,6 +226,7 @@ class OwnerSpec(Wire, frozen=True):
     template: PodTemplate | None = None
     replicated_jobs: list["ReplicatedJob"] | None = None
     leader_worker_template: LeaderWorkerTemplate | None = None
+    ordinals: Ordinals | None = None
 
 
 class JobTemplate(Wire, frozen=True):

@@ -16,6 +16,7 @@ from stowplan.placement.answers.answer import Answer, DoesNotFit, Fits, Place
 from stowplan.placement.cluster import Cluster
 from stowplan.placement.gangs import Gang, GangId, assemble, gang_of, place_of
 from stowplan.placement.ledger import Reservation, Seat
+from stowplan.placement.owners import Owners
 from stowplan.placement.placing import place_gang
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import PodRecord
@@ -59,7 +60,7 @@ def ask(
         if take and isinstance(found, Reservation):
             cluster.ledger.commit(found)
     if isinstance(found, Reservation):
-        return _fits(cluster.state.view(), whole, found)
+        return _fits(cluster, whole, found)
     # Late: most questions are answered with yes, and a command should not pay for the rest then.
     from stowplan.placement.answers.advice import advise
     from stowplan.placement.answers.explain import why_not
@@ -86,11 +87,12 @@ def _assembled(
     return DoesNotFit(gang, 0, whole) if isinstance(whole, Reason) else whole
 
 
-def _fits(view: View, gang: Gang, found: Reservation) -> Fits:
+def _fits(cluster: Cluster, gang: Gang, found: Reservation) -> Fits:
+    view = cluster.state.view()
     there = {pod.key: pod.name for pod in gang.pods}
     places = [
         Place(
-            pod=there.get(seat.pod or "") or _name_to_come(gang, seat),
+            pod=there.get(seat.pod or "") or _name_to_come(cluster.owners, gang, seat),
             podset=gang.podsets[seat.podset].name,
             rank=seat.rank,
             node=seat.node,
@@ -107,14 +109,16 @@ def _path_of(view: View, node: str) -> tuple[str, ...]:
     return () if leaf is None else view.tree.paths[view.tree.first_leaf + leaf]
 
 
-def _name_to_come(gang: Gang, seat: Seat) -> str:
+def _name_to_come(known: Owners, gang: Gang, seat: Seat) -> str:
     """Return how the controller will call the pod; empty where it draws part of the name."""
     pods = (pod for at, pod in zip(gang.podset_of, gang.pods, strict=True) if at == seat.podset)
     if any(place_of(pod) is None for pod in pods):  # then a rank is a place in a row, no index
         return ""
     match gang.id.kind:
         case "StatefulSet":
-            return f"{gang.id.name}-{seat.rank}"
+            owner = known.get(gang.id.namespace, gang.id.kind, gang.id.name)
+            counts_from = owner and owner.spec.ordinals and owner.spec.ordinals.start
+            return "" if counts_from else f"{gang.id.name}-{seat.rank}"
         case "LeaderWorkerSet":
             group = gang.id.name.replace("/", "-")
             leads = gang.kinds[seat.podset].role == "leader"

@@ -200,6 +200,15 @@ def test_where_ranks_are_unknown_nobody_knows_the_names_to_come() -> None:
     assert [place.pod for place in answer.places] == ["db-0", ""]
 
 
+def test_where_a_set_does_not_count_from_zero_no_names_to_come_are_told() -> None:
+    ordered = owner("StatefulSet", "db", replicas=3, ordinals={"start": 1})
+    first = pod("db-1").owned_by("StatefulSet", "db").requires("rack").gpus(1)
+    first.labelled(**{keys.STATEFULSET_INDEX: "1"})
+    answer = ask(cluster(*nodes(), ordered, first), GangId("default", "StatefulSet", "db", UID))
+    assert isinstance(answer, Fits)
+    assert [place.pod for place in answer.places] == ["", "db-1", ""]
+
+
 def test_pods_of_a_deployment_have_no_names_yet() -> None:
     copies = owner("ReplicaSet", "web-1", replicas=2)
     first = pod("web-1-x").owned_by("ReplicaSet", "web-1").requires("rack").gpus(1)
