@@ -232,8 +232,8 @@ def _put(
     more: Taken = []
     for unit in group.units:
         request = unit.request
-        # Everything outside is closed, so the coarsest level asks for this domain; a finer level that
-        # is preferred stays so inside.
+        # Everything outside is closed, so the coarsest level asks for this domain; a finer level
+        # that is preferred stays so inside.
         if whole and not (request.mode == "preferred" and request.level >= len(domain)):
             request = replace(request, mode="preferred", level=0, within=None)
         if whole:
