@@ -232,15 +232,14 @@ def _put(
     more: Taken = []
     for unit in group.units:
         request = unit.request
+        inner = _without_coarser_slices(request, domain, level_count)
+        if inner is None:
+            return None
+        request = inner
         # Everything outside is closed, so the coarsest level asks for this domain; a finer level
         # that is preferred stays so inside.
-        if whole and not (request.mode == "preferred" and request.level >= len(domain)):
+        if whole and (request.mode != "preferred" or (request.level or 0) < len(domain)):
             request = replace(request, mode="preferred", level=0, within=None)
-        if whole:
-            inside_slices = _without_coarser_slices(request, domain, level_count)
-            if inside_slices is None:
-                return None
-            request = inside_slices
         leaves = inside(_left(unit.leaves, [*taken, *more]), domain)
         answer = place(leaves, level_count, request)
         if isinstance(answer, Failed):
@@ -263,4 +262,5 @@ def _without_coarser_slices(request: Request, domain: Path, level_count: int) ->
     if refusal_of(request, level_count) is not None:
         return None
     dropped = request.count % request.slices[0][1] if request.rest_is_dropped else 0
-    return replace(request, slices=finer, count=request.count - dropped)
+    mode = "none" if request.mode == "slices-only" and not finer else request.mode
+    return replace(request, mode=mode, slices=finer, count=request.count - dropped)
