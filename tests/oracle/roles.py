@@ -261,6 +261,8 @@ def _without_coarser_slices(request: Request, domain: Path, level_count: int) ->
         return request
     if refusal_of(request, level_count) is not None:
         return None
+    if any(domain[level] == NAMELESS for level, _ in request.slices if level < len(domain)):
+        return None  # which holds no slice, whatever is asked for inside it
     dropped = request.count % request.slices[0][1] if request.rest_is_dropped else 0
     mode = "none" if request.mode == "slices-only" and not finer else request.mode
     return replace(request, mode=mode, slices=finer, count=request.count - dropped)

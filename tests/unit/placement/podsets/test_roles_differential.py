@@ -237,3 +237,17 @@ def test_a_domain_inside_a_slice_is_filled_as_without_the_slice() -> None:
         {"n1": 1},
         {"n1": 1, "n2": 3},
     ]
+
+
+def test_a_region_in_a_nameless_domain_holds_no_slice_of_that_domains_level() -> None:
+    #   zone z: n1 without a block, block b with n2, which has more room
+    nodes = tuple(
+        Drawn(name, ("z", "b"), (("pods", pods),), (), lacks=lacks)
+        for name, pods, lacks in (("n1", 3, (1,)), ("n2", 4, ()))
+    )
+    wishes = (Wish("required", 0, 1, (), slices=((1, 1),)), Wish("required", 2, 1, ()))
+    gang = Gang(STOWPLAN, Drawing(("zone", "block", HOSTNAME), nodes), wishes)
+    answer = product(gang)
+    assert answer == wanted(gang)
+    assert answer is not None
+    assert [one.workers for one in answer] == [{("z", "b", "n2"): 1}] * 2
