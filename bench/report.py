@@ -11,7 +11,7 @@ from pathlib import Path
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
 
-_LIBRARIES = ("aiohttp", "numba", "numpy", "orjson", "pydantic", "uvloop")
+_LIBRARIES = ("aiohttp", "msgspec", "numba", "numpy", "orjson", "uvloop")
 _HEADINGS = ("what", "measured", "budget", "ratio", "ok")
 
 

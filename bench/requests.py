@@ -99,7 +99,8 @@ def _line(scene: Scene, nodes: int, kind: str, ask: "Ask") -> Line | None:
         largest = timings.p50
     if not facts:
         return None
-    what = f"{kind}, {nodes:,} nodes, {len(scene.keys)} levels"
+    depth = len(scene.keys)
+    what = f"{kind}, {nodes:,} nodes, {depth} level{'s' if depth > 1 else ''}"
     sizes = " / ".join(f"{n:,}" for n in _PODS)
     return Line(what, f"{' / '.join(cells)} µs for {sizes} pods", largest, facts=facts)
 
