@@ -14,7 +14,7 @@ from stowplan.placement.podsets.complete import common_domain, complete, part_of
 from stowplan.placement.podsets.plan import NoFit
 from stowplan.placement.podsets.podset import ANYWHERE, NO_LEAVES, Assigned, PodSet, Region
 from stowplan.placement.podsets.roles import groups_of, place_roles
-from stowplan.placement.podsets.shortage import scarcest
+from stowplan.placement.podsets.shortage import lacks_room, scarcest
 from stowplan.placement.reasons import Reason
 from stowplan.placement.records import PodRecord
 from stowplan.placement.state import View
@@ -194,11 +194,13 @@ def _does_not_fit(
     low, high = 0, view.tree.leaf_count
     if required is not None and answer.top >= 0:
         low, high = view.tree.leaves_under(answer.top)
-    short = max(podsets, key=lambda podset: podset.count)
     if answer.kind == "leader-no-fit":
-        leader = min(podsets, key=lambda podset: podset.count)
+        ones = [podset for podset in podsets if podset.count == 1]
+        leader = next((p for p in ones if lacks_room(view, cluster.shapes, p)), ones[0])
         short_of = scarcest(view, cluster.shapes, leader, 0, view.tree.leaf_count)
         return reasons.leader_does_not_fit(required, short_of)
+    # The one that needs most of those that would not fit there even alone, else of all.
+    short = max(podsets, key=lambda p: (lacks_room(view, cluster.shapes, p, low, high), p.count))
     short_of = scarcest(view, cluster.shapes, short, low, high)
     reason = reasons.no_domain_fits(required, gang.size, short_of)
     if partly_placed and required is not None:

@@ -59,6 +59,8 @@ def complete(
     """Return where the missing pods go; ``request.count`` is that of all pods, kept ones too."""
     if (refusal := refusal_of(request, level_count)) is not None:
         return Failed(refusal.kind, 0, 0, refusal.level, refusal.slice_level)
+    if not _regions(kept, request):
+        return Failed("kept-apart", 0, 0)  # no required domain has them in common
     places = _Places(list(leaves), dict(kept), {}, missing)
     for layer in reversed(range(len(request.slices))):  # 1. from the innermost to the outermost
         failed = _mended(places, level_count, request, layer)
@@ -78,7 +80,11 @@ def _mended(places: _Places, level_count: int, request: Request, layer: int) -> 
     held: dict[Path, int] = {}
     for path, pods in places.kept.items():
         held[path[: level + 1]] = held.get(path[: level + 1], 0) + pods
-    broken = sorted((size - pods % size, path) for path, pods in held.items() if pods % size)
+    broken = sorted(
+        (size - pods % size, path)
+        for path, pods in held.items()
+        if pods % size and path[-1] != NAMELESS
+    )
     for lacks, domain in broken:
         amount = min(lacks, places.missing)
         if amount == 0:
@@ -114,7 +120,7 @@ def _filled(
 def _rest(places: _Places, level_count: int, request: Request) -> Placed | Failed:
     """2. Place what is left over as usual, inside the domain that the places have in common."""
     asked = replace(request, count=places.missing, kept=places.kept)
-    answer: Placed | Failed = Failed("kept-apart", 0, 0)  # no domain has them in common
+    answer: Placed | Failed = Failed("kept-apart", 0, 0)
     for region in _regions(places.kept, request):
         answer = place(inside(places.leaves, region), level_count, asked)
         if isinstance(answer, Placed):

@@ -34,6 +34,18 @@ def scarcest(view: View, shapes: Shapes, podset: PodSet, low: int, high: int) ->
     return podset.amounts[int(np.argmin(served.sum(axis=1)))][0]
 
 
+def lacks_room(
+    view: View, shapes: Shapes, podset: PodSet, low: int = 0, high: int | None = None
+) -> bool:
+    """Whether leaves ``low`` up to ``high`` hold fewer pods than the podset has, even alone."""
+    high = view.tree.leaf_count if high is None else high
+    part, ask = part_of(
+        view.leaves, shapes.get(podset.amounts, podset.filters, view).ask, low, high
+    )
+    held = np.clip(quotients(part, ask).min(axis=0), 0, None)[allowed_leaves(part, ask)]
+    return bool(held.sum() < podset.count)
+
+
 def exclusions(
     view: View, podset: PodSet, within: int | None = None
 ) -> tuple[int, Counter[Exclusion]]:

@@ -392,6 +392,21 @@ def test_a_leader_that_fits_nowhere_is_named() -> None:
     )
 
 
+def test_of_two_single_pods_the_one_that_fits_nowhere_is_called_the_leader() -> None:
+    small = pod("leader").in_gang("g", 2).of_role("leader")
+    large = pod("w-0").in_gang("g", 2).of_role("w").gpus(9)
+    members = [p.requires("rack").in_group("x") for p in (small, large)]
+    assert "the gang's leader: nvidia.com/gpu" in refused(drawn(), members)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_podsets_the_one_that_lacks_room_says_what_is_short(order: int) -> None:
+    small = pod("leader").in_gang("g", 2).of_role("leader")
+    large = pod("w-0").in_gang("g", 2).of_role("w").gpus(9)
+    members = [p.requires("rack") for p in (small, large)][::order]
+    assert "fits all 2 pods: nvidia.com/gpu" in refused(drawn(), members)
+
+
 # --- The rest of a gang --------------------------------------------------------------------------
 
 

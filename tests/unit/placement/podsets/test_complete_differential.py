@@ -173,6 +173,12 @@ DRAWING = Drawing(
             {"n0": 1, "n3": 3},
             id="a share counts the kept pods",
         ),
+        pytest.param(
+            {"n0": 1, "n2": 1},
+            {"mode": "required", "level": 1, "count": 4, "slices": ((1, 2),)},
+            None,
+            id="pods in two of the required domains, whose slices could be mended",
+        ),
         pytest.param({"n2": 2}, {"count": 4}, {"n3": 2}, id="no level: the tightest rack"),
     ],
 )
@@ -187,3 +193,18 @@ def test_a_rest_by_hand(
     assert answer == wanted(partial)
     got = None if answer is None else {path[-1]: n for path, n in answer.workers.items()}
     assert got == want
+
+
+def test_pods_in_a_nameless_domain_are_no_broken_slice() -> None:
+    #   zone z: n1 without a rack, rack a with n2
+    nodes = tuple(
+        Drawn(name, ("z", "a"), (("pods", 4),), (("pods", used),), lacks=lacks)
+        for name, used, lacks in (("n1", 1, (1,)), ("n2", 0, ()))
+    )
+    wish = Wish("required", 0, 4, (), slices=((1, 2),), last_smaller=True)
+    problem = Problem(STOWPLAN, Drawing(("zone", "rack", HOSTNAME), nodes), wish)
+    partial = Partial(problem, (("n1", 1),))
+    answer = product(partial)
+    assert answer == wanted(partial)
+    assert answer is not None
+    assert answer.workers == {("z", "a", "n2"): 3}
