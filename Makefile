@@ -39,7 +39,7 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	@echo "$(VENV) is ready; next: make run, make test, or make for the list"
 
 run: setup ## Serve the example cluster, and say what to try; LISTEN=127.0.0.1:9999 moves it
-	@cat $(EXAMPLE)/try.txt
+	@sed 's/127\.0\.0\.1:8888/$(LISTEN)/' $(EXAMPLE)/try.txt
 	@exec $(PY) -m stowplan serve --from-file $(EXAMPLE) --levels $(LEVELS) --listen $(LISTEN)
 
 test: setup ## Run all tests, and those of the kernels once more uncompiled

@@ -36,6 +36,11 @@ def carried_labels(nodes: Collection[NodeRecord]) -> frozenset[str]:
     return frozenset(key for node in nodes for key, value in node.labels.items() if value)
 
 
+def offered_resources(nodes: Collection[NodeRecord]) -> frozenset[str]:
+    """Return the names of all resources of which some node offers any."""
+    return frozenset(name for node in nodes for name, amount in node.allocatable if amount)
+
+
 def _unusable(in_force: InForce, nodes: Collection[NodeRecord]) -> Iterator[Violation]:
     carried = carried_labels(nodes)
     if not nodes:

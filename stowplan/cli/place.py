@@ -13,7 +13,7 @@ import orjson
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.objects import Json
 from stowplan.cli import flags
-from stowplan.cli.cluster import carried_labels, read_cluster
+from stowplan.cli.cluster import carried_labels, offered_resources, read_cluster
 from stowplan.cli.output import Screen, show
 from stowplan.cli.place_json import Answered, document
 from stowplan.cli.place_text import MOST_DOMAINS, Text
@@ -65,7 +65,7 @@ def run(argv: Sequence[str]) -> int:
     settings = in_force.settings
     job = _job_objects(given.job, given.namespace)
     cluster, existing = read_cluster(in_force)
-    jobs = expand(job, existing)
+    jobs = expand(job, existing, ", ".join(given.job))
     told = None if given.output == "json" else MOST_DOMAINS
     answered = [(wanted, _answer(cluster, jobs, wanted, told)) for wanted in jobs.gangs]
     _require_a_question(answered, cluster.policy.levels.keys)
@@ -133,9 +133,10 @@ def _written(
     if output == "json":
         return orjson.dumps(document(answered), option=orjson.OPT_INDENT_2).decode()
     screen = Screen.of(sys.stdout, os.environ)
-    labels = carried_labels(cluster.state.nodes.values())
+    nodes = cluster.state.nodes.values()
+    labels, resources = carried_labels(nodes), offered_resources(nodes)
     keys = cluster.policy.levels.keys
-    return Text(screen, keys, labels, settings.rules == "kueue").of(answered)
+    return Text(screen, keys, labels, resources, settings.rules == "kueue").of(answered)
 
 
 def _job_objects(paths: Sequence[str], namespace: str) -> list[Json]:

@@ -18,6 +18,7 @@ from stowplan.placement.answers.answer import (
     LeftOut,
     LevelVerdict,
     MoreRoom,
+    Oversized,
     Place,
     WorkloadEnds,
 )
@@ -67,6 +68,7 @@ def _gang_document(answered: Answered) -> Json:
                 "levels": [_level(each) for each in answer.levels],
                 "domains": [_domain(each) for each in answer.domains],
                 "left_out": [_left_out(each) for each in answer.left_out],
+                "oversized": [_oversized(each) for each in answer.oversized],
                 "changes": [_change(each) for each in answer.changes],
             }
 
@@ -117,6 +119,15 @@ def _left_out(left_out: LeftOut) -> Json:
         "what": left_out.what or None,
         "nodes": left_out.nodes,
         "example": left_out.example,
+    }
+
+
+def _oversized(oversized: Oversized) -> Json:
+    return {
+        "podset": oversized.podset or None,
+        "resource": oversized.resource,
+        "asked": oversized.asked,
+        "most": oversized.most,
     }
 
 

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from stowplan.cli.output import Screen, amount, counted, domain, runs
 from stowplan.cli.place_json import Answered
-from stowplan.cli.spelling import closest
+from stowplan.cli.spelling import closest, did_you_mean
 from stowplan.placement import keys
 from stowplan.placement.answers.answer import (
     Change,
@@ -17,6 +17,7 @@ from stowplan.placement.answers.answer import (
     LargerShare,
     LeftOut,
     MoreRoom,
+    Oversized,
     Place,
     WorkloadEnds,
 )
@@ -38,20 +39,26 @@ class Text:
         screen: what it is written for.
         levels: the label keys of the topology, the host last.
         labels: the keys of all labels that nodes carry.
+        resources: the names of all that nodes offer.
         by_kueues_rules: the answers were found by Kueue's rules, quirks included.
     """
 
     screen: Screen
     levels: tuple[str, ...]
     labels: frozenset[str]
+    resources: frozenset[str]
     by_kueues_rules: bool
 
     def of(self, answered: Iterable[Answered]) -> str:
         """Return all answers, an empty line between each two."""
         each = [*answered]
         told = ["\n".join(self._one(*one)) for one in each]
-        placed = sum(isinstance(answer, Fits) for _, answer in each)
-        if 0 < placed < len(each):
+        asking = [answer for _, answer in each if answer is not None]
+        placed = sum(isinstance(answer, Fits) for answer in asking)
+        if len(asking) < len(each):
+            all_told = f"{placed:,} of {len(asking):,} gangs that ask for topology fit."
+            told.append(self.screen.bold(all_told))
+        elif 0 < placed < len(each):
             told.append(self.screen.bold(f"{placed:,} of {len(each):,} gangs fit."))
         return "\n\n".join(told)
 
@@ -114,6 +121,7 @@ class Text:
         yield f"{screen.bold(wanted.title)} {screen.bad(verdict)}"
         yield f"{answer.reason}{_in_numbers(answer.reason)}"
         yield from self._meant(wanted, answer)
+        yield from (self._oversized(each) for each in answer.oversized)
         if answer.levels:
             yield ""
             yield from self._levels(answer)
@@ -124,10 +132,10 @@ class Text:
             yield ""
             yield "Nodes that take none of its pods:"
             yield from self._left_out(answer.left_out)
-        if answer.changes:
+        if changes := [change for change in answer.changes if not _is_idle(change, answer)]:
             yield ""
             yield screen.bold("It would fit, if you do one of these:")
-            for change in answer.changes:
+            for change in changes:
                 yield from screen.listed("  - ", [self._advice(change, answer)])
 
     def _meant(self, wanted: Wanted, answer: DoesNotFit) -> Iterator[str]:
@@ -143,6 +151,19 @@ class Text:
                 yield f"Nodes carry the label {level}: add it to --levels, from coarse to fine."
             elif meant := closest(level, self.levels):
                 yield f"Did you mean {meant}?"
+
+    def _oversized(self, oversized: Oversized) -> str:
+        """Say that room which is freed helps nothing, since no node is large enough."""
+        resource = oversized.resource
+        if oversized.most:
+            whose = f" of {oversized.podset}" if oversized.podset else ""
+            asked, most = amount(resource, oversized.asked, True), amount(resource, oversized.most)
+            return f"A pod{whose} asks for {asked} {resource}; no usable node has more than {most}."
+        none = f"No usable node offers {resource}"
+        if resource in self.resources:
+            return f"{none}; nodes that do are left out, as told below."
+        others = f"nodes offer {', '.join(sorted(self.resources))}."
+        return f"{none}; {did_you_mean(resource, self.resources, others)}"
 
     def _levels(self, answer: DoesNotFit) -> list[str]:
         rows = [
@@ -220,6 +241,12 @@ class Text:
         return f"have {total} more {change.resource} free{where}: {listed}{added}"
 
 
+def _is_idle(change: Change, answer: DoesNotFit) -> bool:
+    """Whether a change is told already: that no node has enough of a resource."""
+    oversized = {each.resource for each in answer.oversized}
+    return isinstance(change, MoreRoom) and change.resource in oversized
+
+
 def _pods(places: Sequence[Place]) -> list[str]:
     """Return the pods on one node by rank: those that run, then those to come."""
     words: list[str] = []
@@ -269,5 +296,7 @@ def why(left_out: LeftOut) -> str:
             return "not as the node affinity requires"
         case "excluded":
             return "refused for this gang a short while ago"
+        case "too-small":
+            return f"too small: less {left_out.what} than a pod asks for"
         case "resource":
             return f"too little {left_out.what} left"

@@ -10,7 +10,7 @@ import orjson
 
 from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.cli import flags
-from stowplan.cli.cluster import read_cluster
+from stowplan.cli.cluster import offered_resources, read_cluster
 from stowplan.cli.output import Screen, amount, counted, show
 from stowplan.cli.place_text import why
 from stowplan.cli.rules import CLUSTER_RULES
@@ -121,7 +121,7 @@ def _pod(text: str | None, nodes: Collection[NodeRecord]) -> Amounts | None:
     if text is None:
         return None
     pod = dict(_amounts(text))
-    offered = {resource for node in nodes for resource, amount in node.allocatable if amount}
+    offered = offered_resources(nodes)
     broken = [
         Violation(
             "--pod",

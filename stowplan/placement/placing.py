@@ -173,7 +173,8 @@ def refusal(
         case "share-not-finer":
             return reasons.must_be_finer(MAX_PER_DOMAIN, answer.level, answer.slice_level, keys)
         case "slices-leave-a-rest":
-            return reasons.SLICES_LEAVE_A_REST
+            smaller = any(podset.request.last_slice == "smaller" for podset in podsets)
+            return reasons.slices_leave_a_rest(answer.needed, answer.needed - answer.fits, smaller)
         case "kept-apart":
             return reasons.runs_apart(answer.level)
         case _:

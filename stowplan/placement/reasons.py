@@ -67,16 +67,17 @@ MORE_THAN_SIZE = Reason("Contradiction", "the gang has more pods than the size i
 NO_POD = Reason("Incomplete", "no pod of the gang is there")
 SIBLINGS_MISSING = Reason("Incomplete", "waiting for the other pods of the gang")
 
-SLICES_LEAVE_A_REST = Reason(
-    "RequestInvalid",
-    "the pod's slices must divide the number of pods; change the slice size or the number of pods, "
-    f"or allow a rest with {keys.LAST_SLICE}: smaller",
-)
-
 # What a gang is short of when no resource is to blame.
 NO_NODE_USABLE = "no node is ready, not cordoned and labelled with every level"
 KEPT_APART = f"{keys.MAX_PER_DOMAIN} keeps pods apart"
 NO_NODE_PASSES = "no node passes the pod's selector, affinity and tolerations"
+
+
+def beyond_every_node(resource: str, offered: bool) -> str:
+    """No usable node, however empty, has what one pod asks for of the resource; or any of it."""
+    if offered:
+        return f"no usable node has enough {resource} for one pod"
+    return f"no usable node offers {resource}"
 
 
 def requests_differ(annotation: str) -> Reason:
@@ -135,6 +136,16 @@ def request_invalid(violation: Violation) -> Reason:
     found = "" if violation.value is None else f" (got {_short(str(violation.value))!r})"
     text = f"{violation.path} {violation.problem}{found}; {violation.remedy}"
     return Reason("RequestInvalid", text)
+
+
+def slices_leave_a_rest(pods: int, rest: int, may_be_smaller: bool) -> Reason:
+    """Pods that fill no whole slice are left, and may make no smaller one, or not of inner ones."""
+    if may_be_smaller:
+        text = f"a last slice of {rest} of {_pods(pods)} is no multiple of the inner slices"
+        return Reason("RequestInvalid", f"{text}; change their sizes or the number of pods")
+    text = f"{rest} of {_pods(pods)} would fill no whole slice"
+    text += "; change the slice size or the number of pods"
+    return Reason("RequestInvalid", f"{text}, or allow it with {keys.LAST_SLICE}: smaller")
 
 
 def slices_out_of_order(levels: tuple[str, ...]) -> Reason:

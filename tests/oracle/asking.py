@@ -109,6 +109,8 @@ class Refusal:
     kind: str
     level: int | None = None
     slice_level: int | None = None
+    fits: int = 0  # slices-leave-a-rest: pods of whole slices, and all
+    needed: int = 0
 
 
 def required_level(request: Request) -> int | None:
@@ -220,5 +222,6 @@ def _our_refusal(request: Request, level_count: int) -> Refusal | None:
     if rest == 0 or request.rest_is_dropped:
         return None
     if not request.last_smaller or any(rest % inner for _, inner in request.slices[1:]):
-        return Refusal("slices-leave-a-rest")
+        whole = request.count - rest
+        return Refusal("slices-leave-a-rest", fits=whole, needed=request.count)
     return None

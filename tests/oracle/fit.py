@@ -81,9 +81,8 @@ def place(leaves: Sequence[Leaf], level_count: int, request: Request) -> Placed 
         raise ValueError(f"no such mode or profile: {request.mode!r}, {request.profile!r}")
     if request.count == 0:  # (6) skipped: not even its levels are looked at
         return Placed({}, None)
-    refusal = refusal_of(request, level_count)
-    if refusal is not None:
-        return Failed(refusal.kind, 0, 0, level=refusal.level, slice_level=refusal.slice_level)
+    if (of := refusal_of(request, level_count)) is not None:
+        return Failed(of.kind, of.fits, of.needed, level=of.level, slice_level=of.slice_level)
     ask = ask_of(request, level_count)
     if ask.leaders and ask.rest:
         raise ValueError("not said: a leader beside a smaller slice")

@@ -72,7 +72,7 @@ def test_what_make_run_starts_is_what_is_tested_here() -> None:
     assert f"LEVELS := {LEVELS}\n" in makefile
     assert "LISTEN ?= 127.0.0.1:8888\n" in makefile
     assert "serve --from-file $(EXAMPLE) --levels $(LEVELS) --listen $(LISTEN)" in makefile
-    assert "cat $(EXAMPLE)/try.txt" in makefile
+    assert "sed 's/127\\.0\\.0\\.1:8888/$(LISTEN)/' $(EXAMPLE)/try.txt" in makefile
 
 
 def test_the_other_lines_to_try_answer_too(example: Running) -> None:

@@ -64,6 +64,7 @@ LeftOutBy = Literal[
     "node-selector",
     "node-affinity",
     "excluded",
+    "too-small",
     "resource",
 ]
 
@@ -85,6 +86,23 @@ class LeftOut:
     what: str
     nodes: int
     example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Oversized:
+    """No usable node, however empty, has as much of a resource as a pod asks for.
+
+    Attributes:
+        podset: of which podset; empty when the gang has only one.
+        resource: its name; perhaps misspelt where ``most`` is 0.
+        asked: base units.
+        most: what the largest node has.
+    """
+
+    podset: str
+    resource: str
+    asked: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +232,7 @@ class DoesNotFit:
         levels: what each level could hold, coarse to fine.
         domains: what each domain of the asked level lacks, the one that lacks least first.
         left_out: nodes that take no pod.
+        oversized: resources of which a pod asks for more than any node has.
         changes: the smallest change of each kind that makes it fit; more room once for each
             resource that alone would do, the scarcest first.
     """
@@ -224,6 +243,7 @@ class DoesNotFit:
     levels: tuple[LevelVerdict, ...] = ()
     domains: tuple[DomainVerdict, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    oversized: tuple[Oversized, ...] = ()
     changes: tuple[Change, ...] = ()
 
     @property

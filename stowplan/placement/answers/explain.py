@@ -1,11 +1,11 @@
 """Why a gang got no place: what each level and each domain could hold of it, and what lacks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from stowplan.placement.answers.answer import DoesNotFit, DomainVerdict, LevelVerdict
+from stowplan.placement.answers.answer import DoesNotFit, DomainVerdict, LevelVerdict, Oversized
 from stowplan.placement.answers.demands import waiting
 from stowplan.placement.answers.domains import ALL, Mask, bounds, candidates, path_of
 from stowplan.placement.answers.headroom import Headroom
@@ -58,7 +58,17 @@ def why_not(
             _domain_verdict(at_asked, d, names, nodes) for d in at_asked.closest()[:most_domains]
         ),
         left_out=(*missing, *nodes.within(0, room.view.tree.leaf_count)),
+        oversized=tuple(_oversized(room, names)),
     )
+
+
+def _oversized(room: Headroom, names: Sequence[str]) -> Iterator[Oversized]:
+    for demand in room.demands:
+        podset = names[demand.at] if len(names) > 1 else ""
+        most = room.view.total[demand.ask.rows].max(axis=1).astype(np.int64).tolist()
+        for (resource, asked), offered in zip(demand.podset.amounts, most, strict=True):
+            if asked > offered:
+                yield Oversized(podset, resource, asked, offered)
 
 
 def asked_level(gang: Gang, levels: Levels) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from stowplan.placement.answers.answer import LeftOut, LeftOutBy
 from stowplan.placement.answers.demands import Demand
+from stowplan.placement.answers.domains import Mask
 from stowplan.placement.answers.headroom import Headroom
 from stowplan.placement.cluster import Cluster
 from stowplan.placement.filters import NODE_NAME_FIELD, Filters
@@ -91,8 +92,12 @@ def _codes(view: View, demand: Demand, found: dict[_Key, int]) -> Index:
     each = quotients(leaves, demand.ask)
     full = demand.allowed & (each.min(axis=0) <= 0)
     for row in np.unique(lacking := np.argmin(each, axis=0)).tolist():
-        if (mask := full & (lacking == row)).any():
-            by_leaf[mask] = code("resource", demand.podset.amounts[row][0])
+        resource, asked = demand.podset.amounts[row]
+        small = view.total[demand.ask.rows[row]] < asked
+        causes: tuple[tuple[LeftOutBy, Mask], ...] = (("too-small", small), ("resource", ~small))
+        for by, of in causes:
+            if (mask := full & (lacking == row) & of).any():
+                by_leaf[mask] = code(by, resource)
     if (mask := demand.passes & ~demand.allowed).any():
         by_leaf[mask] = code("excluded")
     judged: dict[int, int] = {}

@@ -34,6 +34,9 @@ _BESIDE_JOBS = frozenset(
     )
 )
 
+# Kubernetes serves these groups' kinds in one version; add-ons are still changing theirs.
+_ONLY_V1 = frozenset(("", "apps", "batch"))
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -72,12 +75,15 @@ class Jobs:
     assumed: tuple[OwnerRecord, ...]
 
 
-def expand(objects: Sequence[Json], cluster: Iterable[Object | Json] = ()) -> Jobs:
+def expand(
+    objects: Sequence[Json], cluster: Iterable[Object | Json] = (), source: str = "(all objects)"
+) -> Jobs:
     """Return what the controllers of ``objects`` would make.
 
     Args:
         objects: of the job file, each with kind, apiVersion and name.
         cluster: objects that exist; those are looked up that a job refers to.
+        source: where the objects are from, for a person to find them.
 
     Raises:
         InvalidObjectError: with all that is wrong, in every object.
@@ -95,7 +101,7 @@ def expand(objects: Sequence[Json], cluster: Iterable[Object | Json] = ()) -> Jo
     gangs = _grouped(batches)
     if not gangs and not broken:
         problem = f"must hold an object that makes pods: {_known_kinds()}"
-        broken.append(Violation("(all of it)", "required", None, problem, "add one"))
+        broken.append(Violation(source, "required", None, problem, "add one"))
     if broken:
         raise InvalidObjectError("the job", broken)
     return Jobs(tuple(gangs), tuple(owners), tuple(_unstated(gangs)))
@@ -144,6 +150,11 @@ def _made_by(
         deployment = read(jobs.ModelDeployment, obj, defects.what)
         groups = model_deployments.groups_of(deployment, _namespace(obj), types, defects)
         return [_Batch(f"{defects.what}, {part}", pods, _queue_of(pods)) for part, pods in groups]
+    served = "/".join(filter(None, (kind[0], "v1")))
+    if kind[0] in _ONLY_V1 and obj["apiVersion"] != served:
+        problem = f"must be {served}: no cluster serves another version any more"
+        defects.note("apiVersion", "invalid", obj["apiVersion"], problem, f"write {served}")
+        return ()
     if kind in MAKERS:
         made = MAKERS[kind](obj, _namespace(obj), defects)
         if obj["kind"] in TEMPLATES and not any(pod.asks for _, pods in made for pod in pods):

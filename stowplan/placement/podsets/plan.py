@@ -48,6 +48,8 @@ class LayerShortage:
 class NoFit:
     """Why a podset was not placed; ``fits`` and ``needed`` count slices when there are any.
 
+    Of "slices-leave-a-rest" they count pods: those of whole slices, and all.
+
     Attributes:
         level: the level that is concerned; of "none-fit" and the like the last one that was tried.
         slice_level: where two levels contradict each other, the second of them.

@@ -178,19 +178,21 @@ def _inside(
         return NoFit("none-fit", tree.levels.keys[max(plan.stop, 0)], 0, podset.count)
     if not (plan.layers and plan.slicing.level < level):
         return request
-    if _leaves_a_rest(podset, rules):
-        return NoFit("slices-leave-a-rest", plan.layers[0].level)
+    if (left := _rest_left(podset, rules)) is not None:
+        return left
     finer = tuple(x for x in plan.layers if tree.levels.keys.index(x.level) >= level)
     return replace(request, slice_level=None, slice_size=None, layers=finer)
 
 
-def _leaves_a_rest(podset: PodSet, rules: Rules) -> bool:
-    """Whether pods that fill no whole slice are not allowed to make a smaller one."""
+def _rest_left(podset: PodSet, rules: Rules) -> NoFit | None:
+    """Refuse pods that fill no whole slice and are not allowed to make a smaller one."""
     layers = podset.request.slices
     rest = podset.count % layers[0].size if layers else 0
     if not rest or rules.rest_is_dropped:
-        return False
-    return podset.request.last_slice != "smaller" or rest % podset.request.inner_size != 0
+        return None
+    if podset.request.last_slice == "smaller" and rest % podset.request.inner_size == 0:
+        return None
+    return NoFit("slices-leave-a-rest", layers[0].level, podset.count - rest, podset.count)
 
 
 def _searched(view: View, plan: Plan, search: Search) -> TreeArrays:
@@ -238,8 +240,8 @@ def _slicing(
 ) -> Slicing | NoFit:
     """Add to the plan's slicing what depends on the count: the rest, and shares per domain."""
     slicing = plan.slicing
-    if _leaves_a_rest(podset, rules):
-        return NoFit("slices-leave-a-rest", plan.layers[0].level)
+    if (left := _rest_left(podset, rules)) is not None:
+        return left
     if not rules.rest_is_dropped:
         slicing = slicing._replace(rest=podset.count % slicing.size)
     if plan.share is None:

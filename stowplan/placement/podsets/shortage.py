@@ -17,8 +17,9 @@ def scarcest(view: View, shapes: Shapes, podset: PodSet, low: int, high: int) ->
     """Return what the podset is short of in leaves ``low`` up to ``high``.
 
     It is the resource of which the fewest pods could be served if each were the only one asked for;
-    of equals the first by name. Where no node may be used at all, it is the reason for that; where
-    resources would do, it is the share that is too small.
+    of equals the first by name; and that no node of the cluster has so much of it, where none has.
+    Where no node may be used at all, it is the reason for that; where resources would do, it is the
+    share that is too small.
     """
     if not view.leaves.usable[low:high].any():
         return reasons.NO_NODE_USABLE
@@ -31,7 +32,10 @@ def scarcest(view: View, shapes: Shapes, podset: PodSet, low: int, high: int) ->
     request = podset.request
     if request.share and not request.slices and served.min(axis=0).sum() >= podset.count:
         return reasons.KEPT_APART
-    return podset.amounts[int(np.argmin(served.sum(axis=1)))][0]
+    at = int(np.argmin(served.sum(axis=1)))
+    resource, asked = podset.amounts[at]
+    most = view.total[ask.rows[at]].max()
+    return resource if most >= asked else reasons.beyond_every_node(resource, most > 0)
 
 
 def lacks_room(

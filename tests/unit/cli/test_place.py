@@ -22,6 +22,7 @@ from stowplan.placement.answers.answer import (
     LeftOut,
     LevelVerdict,
     MoreRoom,
+    Oversized,
     Place,
     WorkloadEnds,
 )
@@ -424,7 +425,11 @@ WANTED = Wanted(GANG, "Job default/train", (), "")
 def written(
     answer: Fits | DoesNotFit, wanted: Wanted = WANTED, width: int | None = None
 ) -> list[str]:
-    return Text(Screen(width=width), LEVELS, frozenset(), False).of([(wanted, answer)]).splitlines()
+    return (
+        Text(Screen(width=width), LEVELS, frozenset(), frozenset({GPU, "cpu"}), False)
+        .of([(wanted, answer)])
+        .splitlines()
+    )
 
 
 def place(name: str, at: str, rack: str = "r1", new: bool = True, podset: str = "w") -> Place:
@@ -539,6 +544,10 @@ def test_each_change_is_a_sentence_that_says_what_to_do(change: Any, want: str) 
         ),
         (LeftOut("", "node-affinity", "", 3, "x1"), "3  not as the node affinity requires"),
         (LeftOut("", "excluded", "", 3, "x1"), "3  refused for this gang a short while ago"),
+        (
+            LeftOut("", "too-small", GPU, 3, "x1"),
+            f"3  too small: less {GPU} than a pod asks for",
+        ),
         (LeftOut("", "resource", GPU, 3, "x1"), f"3  too little {GPU} left"),
     ],
 )
@@ -563,11 +572,48 @@ def test_people_are_told_the_numbers_that_kube_scheduler_is_not(reason: Reason, 
 
 
 def test_several_gangs_end_with_how_many_of_them_fit() -> None:
-    text = Text(Screen(), LEVELS, frozenset(), False)
+    text = Text(Screen(), LEVELS, frozenset(), frozenset({GPU, "cpu"}), False)
     fits = Fits(GANG, 1, RACK, ("b1", "r1"), (place("w", "x1"),))
     both = text.of([(WANTED, fits), (WANTED, refusal())])
     assert both.splitlines()[-1] == "1 of 2 gangs fit."
     assert "gangs fit" not in text.of([(WANTED, fits), (WANTED, fits)])
+    beside = text.of([(WANTED, fits), (WANTED, None)])
+    assert beside.splitlines()[-1] == "1 of 1 gangs that ask for topology fit."
+
+
+@pytest.mark.parametrize(
+    ("oversized", "want"),
+    [
+        (
+            Oversized("", GPU, 16, 8),
+            f"A pod asks for 16 {GPU}; no usable node has more than 8.",
+        ),
+        (
+            Oversized("w", "cpu", 64_000, 32_500),
+            "A pod of w asks for 64 cpu; no usable node has more than 32.5.",
+        ),
+        (Oversized("", f"{GPU}s", 1, 0), f"No usable node offers {GPU}s; did you mean {GPU}?"),
+        (
+            Oversized("", "example.com/nic", 1, 0),
+            f"No usable node offers example.com/nic; nodes offer cpu, {GPU}.",
+        ),
+        (
+            Oversized("", GPU, 1, 0),
+            f"No usable node offers {GPU}; nodes that do are left out, as told below.",
+        ),
+    ],
+)
+def test_a_pod_that_no_node_is_large_enough_for_is_told_so(oversized: Oversized, want: str) -> None:
+    """And not to add devices to a node, though a program may want to know how many."""
+    more = MoreRoom(oversized.resource, 6, (), (("x1", 6),), beyond=6)
+    answer = refusal(oversized=(oversized,), changes=(more, CoarserLevel(RACK, BLOCK)))
+    text = written(answer)
+    assert text[2] == want
+    assert [line for line in text if line.startswith("  - ")] == [
+        f"  - ask for {BLOCK} instead of {RACK}"
+    ]
+    [gang] = document([(WANTED, answer)])["gangs"]
+    assert [change["kind"] for change in gang["changes"]] == ["more-room", "coarser-level"]
 
 
 def test_a_domain_is_short_for_a_podset_where_there_are_several() -> None:
@@ -593,6 +639,7 @@ def test_every_answer_has_its_document() -> None:
         levels=(LevelVerdict(RACK, True, 1, 0, ("b1", "r1"), 3, 8),),
         domains=(DomainVerdict(("b1", "r1"), 3, 8, "", (LeftOut("", "cordoned", "", 1, "x"),)),),
         left_out=(LeftOut("w", "taint", "t", 2, "y"),),
+        oversized=(Oversized("w", "cpu", 64_000, 32_000),),
         changes=changes,
     )
     found = document([(WANTED, answer)])
@@ -643,6 +690,7 @@ def test_every_answer_has_its_document() -> None:
                 "left_out": [
                     {"podset": "w", "by": "taint", "what": "t", "nodes": 2, "example": "y"}
                 ],
+                "oversized": [{"podset": "w", "resource": "cpu", "asked": 64_000, "most": 32_000}],
                 "changes": [
                     {"kind": "fewer-pods", "podset": "w", "was": 8, "to": 6},
                     {"kind": "coarser-level", "was": RACK, "to": None},

@@ -68,7 +68,8 @@ async def test_odd_quantities_are_read_exactly(amounts: Json, want: int | None) 
         found = await ask(extender, solo().asking(**amounts))
         if want is None:
             assert found.reason == (
-                f"stowplan NoDomainFits: no {RACK} domain fits the pod: {resource}"
+                f"stowplan NoDomainFits: no {RACK} domain fits the pod: "
+                f"no usable node has enough {resource} for one pod"
             )
             assert extender.cluster.ledger.seat_count == 0
         else:

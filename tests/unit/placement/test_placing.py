@@ -202,7 +202,7 @@ def test_a_rest_is_refused_unless_the_last_slice_may_be_smaller() -> None:
     def ask(p: PodObject) -> PodObject:
         return p.requires("block").sliced("rack", 2)
 
-    assert "must divide the number of pods" in refused(drawn(), pods("p", 5, ask))
+    assert "1 of all 5 pods would fill no whole slice" in refused(drawn(), pods("p", 5, ask))
 
     def smaller(p: PodObject) -> PodObject:
         return ask(p).with_smaller_last_slice()
@@ -219,7 +219,7 @@ def test_a_job_s_first_wave_must_be_whole_slices_and_a_later_one_need_not() -> N
         for i in range(5)
     ]
     job = owner("Job", "x", parallelism=5, completions=10)
-    assert refused(drawn(job), members).startswith("stowplan RequestInvalid: the pod's slices")
+    assert "1 of all 5 pods would fill no whole slice" in refused(drawn(job), members)
     job.with_status(succeeded=5)
     assert len(seats(drawn(job), members)) == 5
 
@@ -388,7 +388,7 @@ def test_a_leader_and_its_workers_share_a_rack() -> None:
 def test_a_leader_that_fits_nowhere_is_named() -> None:
     assert refused(drawn(), led(9, 2)) == (
         "stowplan NoDomainFits: no topology.example.com/rack domain fits the gang's leader: "
-        "nvidia.com/gpu"
+        "no usable node has enough nvidia.com/gpu for one pod"
     )
 
 
@@ -396,7 +396,9 @@ def test_of_two_single_pods_the_one_that_fits_nowhere_is_called_the_leader() -> 
     small = pod("leader").in_gang("g", 2).of_role("leader")
     large = pod("w-0").in_gang("g", 2).of_role("w").gpus(9)
     members = [p.requires("rack").in_group("x") for p in (small, large)]
-    assert "the gang's leader: nvidia.com/gpu" in refused(drawn(), members)
+    assert "the gang's leader: no usable node has enough nvidia.com/gpu" in refused(
+        drawn(), members
+    )
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -404,7 +406,12 @@ def test_of_two_podsets_the_one_that_lacks_room_says_what_is_short(order: int) -
     small = pod("leader").in_gang("g", 2).of_role("leader")
     large = pod("w-0").in_gang("g", 2).of_role("w").gpus(9)
     members = [p.requires("rack") for p in (small, large)][::order]
-    assert "fits all 2 pods: nvidia.com/gpu" in refused(drawn(), members)
+    assert "fits all 2 pods: no usable node has enough nvidia.com/gpu" in refused(drawn(), members)
+
+
+def test_a_resource_that_no_node_offers_is_named_as_such() -> None:
+    members = [pod("p0").requires("rack").asking(**{"nvidia.com/gpus": "1"})]
+    assert refused(drawn(), members).endswith("the pod: no usable node offers nvidia.com/gpus")
 
 
 # --- The rest of a gang --------------------------------------------------------------------------
@@ -457,7 +464,8 @@ def test_the_rest_must_be_a_multiple_of_every_inner_layer() -> None:
     def ask(p: PodObject) -> PodObject:
         return p.sliced("block", 4, rack=2, host=1).with_smaller_last_slice()
 
-    assert "must divide the number of pods" in refused(drawn(), pods("p", 7, ask, gpus=1))
+    want = "a last slice of 3 of all 7 pods is no multiple of the inner slices"
+    assert want in refused(drawn(), pods("p", 7, ask, gpus=1))
 
 
 def test_a_preferred_host_lies_in_a_domain_of_the_required_level() -> None:

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from stowplan.placement import reasons
-from stowplan.placement.answers.answer import DoesNotFit, DomainVerdict, LeftOut, LevelVerdict
+from stowplan.placement.answers.answer import (
+    DoesNotFit,
+    DomainVerdict,
+    LeftOut,
+    LevelVerdict,
+    Oversized,
+)
 from stowplan.placement.answers.ask import ask
 from stowplan.placement.answers.demands import Demand
 from stowplan.placement.answers.domains import count
@@ -276,9 +282,9 @@ def test_a_request_that_cannot_be_placed_anywhere_is_not_blamed_on_the_nodes(
             LeftOut("", "node-affinity", "", 1, "d"),
             id="node affinity",
         ),
-        pytest.param(lambda n: n.gpus(2), LeftOut("", "resource", GPU, 1, "d"), id="a resource"),
+        pytest.param(lambda n: n.gpus(2), LeftOut("", "too-small", GPU, 1, "d"), id="its size"),
         pytest.param(
-            lambda n: n.offering(pods="0"), LeftOut("", "resource", "pods", 1, "d"), id="pod slots"
+            lambda n: n.offering(pods="0"), LeftOut("", "too-small", "pods", 1, "d"), id="pod slots"
         ),
     ],
 )
@@ -336,8 +342,9 @@ def test_what_keeps_only_one_role_off_is_told_of_that_role() -> None:
     found = why_not(*nodes(a=NodeObject.cordoned), big, small)
     assert found.left_out == (
         LeftOut("", "cordoned", "", 1, "a"),
-        LeftOut("podset-0", "resource", GPU, 5, "b"),
+        LeftOut("podset-0", "too-small", GPU, 5, "b"),
     )
+    assert found.oversized == (Oversized("podset-0", GPU, 8, 4),)
 
 
 def test_without_a_host_level_nodes_are_counted_though_their_room_is_one() -> None:
@@ -347,7 +354,7 @@ def test_without_a_host_level_nodes_are_counted_though_their_room_is_one() -> No
     assert [(v.domains, v.fits) for v in found.levels] == [(2, 2), (3, 2)]
     assert found.left_out == (
         LeftOut("", "cordoned", "", 1, "a"),
-        LeftOut("", "resource", GPU, 2, "c"),
+        LeftOut("", "too-small", GPU, 2, "c"),
     )
 
 
@@ -479,5 +486,5 @@ def test_where_a_share_is_what_keeps_pods_out_the_share_is_blamed() -> None:
 def test_a_share_is_not_blamed_where_a_resource_lacks_as_well() -> None:
     members = [member.requires("block").at_most("rack", "1") for member in gang("train", 3, gpus=8)]
     found = why_not(*nodes(), *members)
-    assert found.reason.text.endswith(GPU)
+    assert found.reason.text.endswith(f"no usable node has enough {GPU} for one pod")
     assert [verdict.short_of for verdict in found.domains] == [GPU, GPU]

@@ -398,6 +398,12 @@ def broken(quantity: str) -> Json:
             id="an unknown kind",
         ),
         pytest.param(
+            made("Job", "batch/v1beta1", "train"),
+            "apiVersion: must be batch/v1: no cluster serves another version any more "
+            "(got 'batch/v1beta1'); write batch/v1",
+            id="a version that is gone",
+        ),
+        pytest.param(
             made("Job", "batch.volcano.sh/v1alpha1", "train"),
             "(got 'batch.volcano.sh/v1alpha1 Job')",
             id="a known name in another group",
@@ -485,4 +491,4 @@ def test_what_comes_with_jobs_and_makes_no_pods_is_passed_over() -> None:
 @pytest.mark.parametrize("objects", [(), (made("Service", "v1", "train"),)], ids=["empty", "none"])
 def test_a_file_that_makes_no_pods_is_refused(objects: Sequence[Json]) -> None:
     (line,) = refused(*objects)
-    assert line.startswith("(all of it): must hold an object that makes pods: Pod, Job, JobSet")
+    assert line.startswith("(all objects): must hold an object that makes pods: Pod, Job, JobSet")
