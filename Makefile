@@ -1,6 +1,6 @@
 # Everything a contributor runs. `make` alone lists it; each target sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench docs lock wheel clean
+.PHONY: help setup run controlplane test check format bench docs lock wheel clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -42,7 +42,10 @@ run: setup ## Serve the example cluster, and say what to try; LISTEN=127.0.0.1:9
 	@sed 's/127\.0\.0\.1:8888/$(LISTEN)/' $(EXAMPLE)/try.txt
 	@exec $(PY) -m stowplan serve --from-file $(EXAMPLE) --levels $(LEVELS) --listen $(LISTEN)
 
-test: setup ## Run all tests, and those of the kernels once more uncompiled
+controlplane: setup ## Build a real control plane for the tests, once: five minutes, needs Go
+	@$(PY) -m tests.controlplane.programs
+
+test: setup controlplane ## Run all tests, and those of the kernels once more uncompiled
 	$(PY) -m pytest
 	@echo "Once more without the compiler, which checks no bounds: the kernels and the shared cases"
 	NUMBA_DISABLE_JIT=1 $(PY) -m pytest tests/unit/topology tests/cases

@@ -248,7 +248,15 @@ def pod(name: str) -> PodObject:
         apiVersion="v1",
         kind="Pod",
         metadata={"name": name, "namespace": "default", "labels": {}, "annotations": {}},
-        spec={"containers": [{"name": "main", "resources": {"requests": {}}}]},
+        spec={
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "registry.example.com/any:1",
+                    "resources": {"requests": {}},
+                }
+            ]
+        },
         status={"phase": "Pending"},
     )
 

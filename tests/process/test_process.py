@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.build import Json, PodObject, node, pod
+from tests.pki import CA, Authority, make_pair
 from tests.process.running import (
     DEADLINE_SECONDS,
     LEVELS,
@@ -20,7 +21,6 @@ from tests.process.running import (
     poll,
     running,
 )
-from tests.unit.serving.pki import CA, Authority, make_pair
 
 pytestmark = pytest.mark.process
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.serving.pki import CA, Authority, make_pair
+from tests.pki import CA, Authority, make_pair
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from stowplan.serving.probes import probe_application
 from stowplan.serving.readiness import Readiness
 from stowplan.serving.run import run
 from stowplan.serving.tls import ReloadingCertificate
-from tests.unit.serving.pki import Authority, Pair
+from tests.pki import Authority, Pair
 from tests.unit.serving.wire import DEADLINE_SECONDS, exchange
 
 CHECK_SECONDS = 0.02

@@ -36,10 +36,13 @@ class Authority:
 
     own: Pair
 
-    def issue(self, name: str) -> Pair:
-        """Return a new pair with ``name`` as its subject, valid for localhost."""
+    def issue(self, name: str, organization: str = "") -> Pair:
+        """Return a new pair with ``name`` as its subject, valid for localhost.
+
+        Kubernetes takes the name for a user and the organization for a group.
+        """
         signer = ("-CA", str(self.own.certificate), "-CAkey", str(self.own.key))
-        return make_pair(self.own.key.parent, name, _LEAF, signer)
+        return make_pair(self.own.key.parent, name, _LEAF, signer, organization)
 
     def client_context(self, own: Pair | None = None) -> ssl.SSLContext:
         """Return what a client uses that trusts this CA and shows ``own``."""
@@ -50,15 +53,21 @@ class Authority:
 
 
 def make_pair(
-    folder: Path, name: str, extensions: tuple[str, ...], signer: tuple[str, ...] = ()
+    folder: Path,
+    name: str,
+    extensions: tuple[str, ...],
+    signer: tuple[str, ...] = (),
+    organization: str = "",
 ) -> Pair:
     """Run openssl for one self-signed or signed certificate of two days."""
     config = folder / "openssl.cnf"
     config.write_text("[req]\ndistinguished_name = dn\n[dn]\n")
-    pair = Pair(name, folder / f"{name}.crt", folder / f"{name}.key")
+    file = name.replace(":", "-")
+    pair = Pair(name, folder / f"{file}.crt", folder / f"{file}.key")
+    group = f"/O={organization}" if organization else ""
     command = ["openssl", "req", "-x509", "-config", str(config), "-days", "2", "-nodes"]
     command += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", *signer]
-    command += ["-subj", f"/CN={name}", "-addext", "subjectKeyIdentifier=hash"]
+    command += ["-subj", f"{group}/CN={name}", "-addext", "subjectKeyIdentifier=hash"]
     command += [part for extension in extensions for part in ("-addext", extension)]
     command += ["-out", str(pair.certificate), "-keyout", str(pair.key)]
     subprocess.run(command, check=True, capture_output=True)
