@@ -56,6 +56,7 @@ check: setup ## Check format, lint, types, imports and generated files
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) -m $(METRICS) --check docs/metrics.md
+	$(PY) -m stowplan.api.crd --check manifests/crds
 
 format: setup ## Format the code and mend what the linter can mend by itself
 	$(VENV)/bin/ruff format
@@ -66,6 +67,7 @@ bench: setup ## Measure the budgets, in minutes: a table of ratios, and JSON
 
 docs: setup ## Write the generated pages
 	$(PY) -m $(METRICS) > docs/metrics.md
+	$(PY) -m stowplan.api.crd manifests/crds
 
 lock: setup ## Resolve the newest versions into requirements/
 	@$(PIP) install uv==$(UV_VERSION)

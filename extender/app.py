@@ -11,6 +11,7 @@ import structlog
 from aiohttp import web
 
 from extender import handlers
+from extender.authority import Alone, Authority
 from stowplan.api.objects import Json, Object
 from stowplan.placement.cluster import Cluster, Objects
 from stowplan.serving.readiness import Readiness
@@ -20,11 +21,15 @@ from stowplan.topology import jit
 log = structlog.get_logger()
 
 KERNELS = "kernels"  # the part of readiness that start_kernels reports
-_EXPIRE_EVERY_SECONDS = 1.0
+_EVERY_SECONDS = 1.0
 
 
 def build_application(
-    cluster: Cluster, *, body_limit_bytes: int, deadline_seconds: float
+    cluster: Cluster,
+    *,
+    body_limit_bytes: int,
+    deadline_seconds: float,
+    authority: Authority | None = None,
 ) -> web.Application:
     """Return the extender over ``cluster``.
 
@@ -32,13 +37,16 @@ def build_application(
         cluster: what decisions read and write; only this application may change it meanwhile.
         body_limit_bytes: of one request; 15,000 long names are 0.65 MB (fact E56).
         deadline_seconds: how long a body may take to arrive; below the scheduler's ``httpTimeout``,
-            or its scheduling loop waits for us (fact V14).
+            or its scheduling loop waits for us (fact V14). As long again for a decision to be
+            written down.
+        authority: who may decide; None where nobody else does, and nothing is written down.
     """
     app = web.Application(client_max_size=body_limit_bytes)
     app[handlers.CLUSTER] = cluster
     app[handlers.STARTED] = asyncio.Event()
     app[handlers.WARNED] = []
     app[handlers.DEADLINE_SECONDS] = deadline_seconds
+    app[handlers.AUTHORITY] = authority or Alone()
     app.router.add_post("/filter", handlers.filter_nodes)
     app.router.add_post("/prioritize", handlers.prioritize_nodes)
     return app
@@ -98,14 +106,20 @@ def tell_cluster(cluster: Cluster) -> None:
 
 
 async def keep_ledger(cluster: Cluster) -> None:
-    """Free seats that nobody came for, and show the ledger's size, for ever."""
+    """Free seats that nobody came for, for ever."""
     while True:
         for gang in cluster.expire(time.monotonic()):
             log.info("reservation expired", gang=str(gang))
+        await asyncio.sleep(_EVERY_SECONDS)
+
+
+async def keep_metrics(cluster: Cluster) -> None:
+    """Show the ledger's size and how far the picture has come, for ever."""
+    while True:
         metrics.LEDGER_SEATS.set(cluster.ledger.seat_count)
         metrics.LEDGER_GANGS.set(len(cluster.ledger.reservations))
         metrics.STATE_GENERATION.set(cluster.state.generation)
-        await asyncio.sleep(_EXPIRE_EVERY_SECONDS)
+        await asyncio.sleep(_EVERY_SECONDS)
 
 
 async def replace_cluster(cluster: Cluster, objects: Iterable[Object | Json]) -> None:

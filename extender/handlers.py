@@ -3,15 +3,21 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import structlog
 from aiohttp import web
 
 from extender import wire
+from extender.authority import Authority
+from extender.candidates import Offered
 from stowplan.api.errors import InvalidObjectError, WireError
 from stowplan.placement import decide, reasons
 from stowplan.placement.cluster import Cluster
+from stowplan.placement.gangs import GangId, gang_of
 from stowplan.placement.rank import rank_nodes
+from stowplan.placement.reasons import Reason
+from stowplan.placement.records import PodRecord
 from stowplan.telemetry import metrics
 
 log = structlog.get_logger()
@@ -21,8 +27,25 @@ STARTED = web.AppKey("started", asyncio.Event)  # kernels are compiled
 WARNED = web.AppKey("warned", list[str])  # what was warned of already: once a process is enough
 DEADLINE_SECONDS = web.AppKey("deadline_seconds", float)
 
+AUTHORITY = web.AppKey("authority", Authority)
+
+
+class Answer(NamedTuple):
+    """What goes back.
+
+    Attributes:
+        outcome: for metrics.
+        body: of the response.
+        leaves: whoever asked should ask another replica: the connection is closed.
+    """
+
+    outcome: metrics.Outcome
+    body: bytes
+    leaves: bool = False
+
+
 Handler = Callable[[web.Request], Awaitable[web.Response]]
-Decider = Callable[[web.Application, bytes], tuple[metrics.Outcome, bytes]]
+Decider = Callable[[web.Application, bytes], Awaitable[Answer]]
 
 
 def answers(verb: metrics.Verb, trouble: Callable[[str], bytes]) -> Callable[[Decider], Handler]:
@@ -41,13 +64,16 @@ def answers(verb: metrics.Verb, trouble: Callable[[str], bytes]) -> Callable[[De
                     body = await _read(request)
                 metrics.child(metrics.REQUEST_BODY_BYTES, verb).observe(len(body))
                 began = time.perf_counter()
-                outcome, answer = decider(request.app, body)
+                answer = await decider(request.app, body)
             except Exception as error:  # the outermost loop of one request
-                outcome, answer = "failed", trouble(_trouble(verb, error))
+                answer = Answer("failed", trouble(_trouble(verb, error)))
             spent = time.perf_counter() - began
-            metrics.child(metrics.DECISION_DURATION_SECONDS, verb, outcome).observe(spent)
-            metrics.child(metrics.DECISIONS_TOTAL, verb, outcome).inc()
-            return web.Response(body=answer, content_type="application/json")
+            metrics.child(metrics.DECISION_DURATION_SECONDS, verb, answer.outcome).observe(spent)
+            metrics.child(metrics.DECISIONS_TOTAL, verb, answer.outcome).inc()
+            response = web.Response(body=answer.body, content_type="application/json")
+            if answer.leaves:
+                response.force_close()
+            return response
 
         return handler
 
@@ -55,23 +81,56 @@ def answers(verb: metrics.Verb, trouble: Callable[[str], bytes]) -> Callable[[De
 
 
 @answers("filter", trouble=wire.filter_error)
-def filter_nodes(app: web.Application, body: bytes) -> tuple[metrics.Outcome, bytes]:
+async def filter_nodes(app: web.Application, body: bytes) -> Answer:
     """Keep the one candidate on which the pod's whole gang lands in one domain."""
     args = _parse(app, body)
     if not args.asks():  # such a pod never gets an error, whatever state we are in
-        return "untouched", wire.filter_result(decide.Untouched(), args.offered)
+        return Answer("untouched", wire.filter_result(decide.Untouched(), args.offered))
     pod = args.pod()
     if not decide.needs_decision(pod):
-        return "untouched", wire.filter_result(decide.Untouched(), args.offered)
+        return Answer("untouched", wire.filter_result(decide.Untouched(), args.offered))
     if not app[STARTED].is_set():
-        metrics.child(metrics.REFUSALS_TOTAL, reasons.STARTING.word).inc()
-        return "failed", wire.filter_error(reasons.STARTING)
-    cluster = app[CLUSTER]
-    verdict = decide.filter_nodes(cluster, pod, args.offered, time.monotonic())
-    if _is_news(verdict) and decide.looks_sampled(len(args.offered), len(cluster.state.nodes)):
+        return _unable(reasons.STARTING)
+    if (problem := app[AUTHORITY].unable()) is not None:
+        node = app[AUTHORITY].promised(pod)
+        if node is None or node not in args.offered:
+            return _unable(problem)
+        return Answer("placed", wire.filter_node(node, args.offered))
+    return await _decided(app, pod, args.offered)
+
+
+async def _decided(app: web.Application, pod: PodRecord, offered: Offered) -> Answer:
+    """Decide, and tell it once it is written down."""
+    cluster, gang = app[CLUSTER], gang_of(pod)
+    # The first call of a gang decides for all its pods, so those that call meanwhile wait, too.
+    if (problem := await _written(app, gang)) is not None:
+        return _unable(problem)
+    verdict = decide.filter_nodes(cluster, pod, offered, time.monotonic())
+    if _is_news(verdict) and decide.looks_sampled(len(offered), len(cluster.state.nodes)):
         metrics.LIST_LOOKS_SAMPLED_TOTAL.inc()
     _tell(pod.key, verdict)
-    return verdict.outcome, wire.filter_result(verdict, args.offered)
+    app[AUTHORITY].decided(pod, verdict)
+    if (problem := await _written(app, gang)) is not None:
+        return _unable(problem)
+    return Answer(verdict.outcome, wire.filter_result(verdict, offered))
+
+
+async def _written(app: web.Application, gang: GangId) -> Reason | None:
+    """Wait until what was decided is written down, as long as the scheduler's patience allows."""
+    authority = app[AUTHORITY]
+    if not authority.unwritten(gang):
+        return None
+    try:
+        async with asyncio.timeout(app[DEADLINE_SECONDS]):
+            return await authority.written_down(gang)
+    except TimeoutError:
+        return reasons.NOT_WRITTEN
+
+
+def _unable(problem: Reason) -> Answer:
+    """Answer that we cannot answer now; another replica may, or we ourselves a little later."""
+    metrics.child(metrics.REFUSALS_TOTAL, problem.word).inc()
+    return Answer("failed", wire.filter_error(problem), leaves=True)
 
 
 def _is_news(verdict: decide.Verdict) -> bool:
@@ -104,13 +163,13 @@ def _no_scores(problem: str) -> bytes:
 
 
 @answers("prioritize", trouble=_no_scores)
-def prioritize_nodes(app: web.Application, body: bytes) -> tuple[metrics.Outcome, bytes]:
+async def prioritize_nodes(app: web.Application, body: bytes) -> Answer:
     """Score the candidates so that pods pack and whole domains stay free."""
     args = _parse(app, body)
     if not app[STARTED].is_set():
-        return "failed", wire.host_priorities([])
+        return Answer("failed", wire.host_priorities([]))
     ranking = rank_nodes(app[CLUSTER], args.pod(), args.offered.names())
-    return "ranked", wire.host_priorities(ranking)
+    return Answer("ranked", wire.host_priorities(ranking))
 
 
 def _parse(app: web.Application, body: bytes) -> wire.ExtenderArgs:

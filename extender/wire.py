@@ -117,9 +117,14 @@ def filter_result(verdict: Verdict, offered: Offered) -> bytes:
         case Untouched():
             return _result(offered.all(), {})
         case Placed(node=node):
-            return _result(offered.only(node), {})
+            return filter_node(node, offered)
         case Refused(reason=reason):
             return _result(offered.none(), {_REFUSAL_KEY: str(reason)})
+
+
+def filter_node(node: str, offered: Offered) -> bytes:
+    """Return the ExtenderFilterResult of a pod whose node was settled before."""
+    return _result(offered.only(node), {})
 
 
 def filter_error(problem: str | Reason) -> bytes:

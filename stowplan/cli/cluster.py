@@ -6,6 +6,7 @@ from stowplan.api.errors import InvalidObjectError, Violation
 from stowplan.api.objects import Object
 from stowplan.cli.policy import policy_of
 from stowplan.cli.rules import WRITE_CLUSTER
+from stowplan.cli.settings import Settings
 from stowplan.cli.sources import InForce
 from stowplan.cli.spelling import did_you_mean
 from stowplan.kube import reading
@@ -15,20 +16,34 @@ from stowplan.topology.levels import HOSTNAME
 
 
 def read_cluster(in_force: InForce) -> tuple[Cluster, list[Object]]:
-    """Return the cluster of ``--from-file``, and its objects as they were read.
+    """Return the cluster of ``--from-file``, or as a server tells of it, and its objects.
 
     A server goes on with whatever it is given, for its cluster changes. A command that answers once
     would only say that nothing fits.
 
     Raises:
         InvalidObjectError: something cannot be read, no node is there, or a level is no node's.
+        UnavailableError: the server does not answer.
+        RefusedError: it says no.
     """
-    objects = reading.load(in_force.settings.from_file)
+    objects = _objects(in_force.settings)
     cluster = Cluster(policy_of(in_force.settings))
     cluster.replace(Objects.of(objects))
     if broken := [*_unusable(in_force, cluster.state.nodes.values())]:
         raise InvalidObjectError("the cluster", broken)
     return cluster, objects
+
+
+def _objects(settings: Settings) -> list[Object]:
+    if settings.from_file:
+        return reading.load(settings.from_file)
+    # Late: a command on files should not pay for them.
+    import asyncio
+
+    from stowplan.cli.access import access_of
+    from stowplan.controllers.live import fetched
+
+    return asyncio.run(fetched(access_of(settings)))
 
 
 def carried_labels(nodes: Collection[NodeRecord]) -> frozenset[str]:

@@ -18,6 +18,7 @@ from stowplan.cli.spelling import did_you_mean
 _METAVARS = {
     "listen": "HOST:PORT",
     "probe_listen": "HOST:PORT",
+    "context": "NAME",
     "from_file": "PATH",
     "levels": "KEY,KEY,...",
 }

@@ -5,6 +5,7 @@ asked for, so that no command pays for the libraries of another.
 """
 
 import argparse
+import atexit
 import contextlib
 import gc
 import importlib
@@ -65,8 +66,7 @@ def _answer_once(arguments: Sequence[str]) -> NoReturn:
     Every liberty is taken here. Kernels stay plain Python and numba is not imported: that alone
     takes longer than many decisions (hot-paths, section 3). Garbage is not looked for, since what
     was read is needed to the end, nor are plugins of pydantic. The interpreter is not torn down:
-    such a command starts no thread or process, holds no temporary file and registers nothing to be
-    done at the end, and what it wrote has been flushed.
+    such a command waits for no thread or process, and what it wrote has been flushed.
     """
     os.environ.setdefault("STOWPLAN_JIT", "0")  # read when the kernels are imported
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -79,6 +79,8 @@ def _answer_once(arguments: Sequence[str]) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):  # nobody is left who could be told
             stream.flush()
+    atexit._run_exitfuncs()  # one removes the keys that were copied from a kubeconfig
+    atexit._run_exitfuncs()  # one of them removes the keys that were copied from a kubeconfig
     os._exit(status)
 
 

@@ -45,7 +45,7 @@ examples:
   helm template ./chart | stowplan place --from-file cluster.json --levels example.com/rack --job -
 """
 
-KEYS = ("from_file", "levels", "packing", "rules", "node_affinity")
+KEYS = ("from_file", "kubeconfig", "context", "levels", "packing", "rules", "node_affinity")
 _STDIN = "-"
 _NOW = 0.0  # nothing was refused before, so no time matters
 

@@ -1,7 +1,9 @@
 """What settings must obey beyond their types: one table, all of it checked every time."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from stowplan.api.errors import Violation
@@ -97,13 +99,44 @@ def _addresses_differ(settings: Settings, spelled: Spelled) -> Iterator[Violatio
         yield Violation(spelled("probe_listen"), "duplicate", value, problem, remedy)
 
 
-def _from_file_given(settings: Settings, spelled: Spelled) -> Iterator[Violation]:
-    if not settings.from_file:
-        problem = "must name at least one file or folder of Kubernetes objects"
+def _one_cluster(settings: Settings, spelled: Spelled) -> Iterator[Violation]:
+    if settings.from_file and settings.kubeconfig:
+        problem = f"must not be set together with {spelled('from_file')}: it is another cluster"
+        value = str(settings.kubeconfig[0])
+        yield Violation(spelled("kubeconfig"), "forbidden", value, problem, "remove one of them")
+
+
+def _lease_times_fall(settings: Settings, spelled: Spelled) -> Iterator[Violation]:
+    names = ("lease_seconds", "lease_renew_seconds", "lease_retry_seconds")
+    for longer, shorter in pairwise(names):
+        least, value = getattr(settings, longer), getattr(settings, shorter)
+        if value >= least:
+            problem = f"must be less than {spelled(longer)}, which is {least:g}"
+            remedy = "lower it: its holder must stop before others may begin"
+            yield Violation(spelled(shorter), "invalid", value, problem, remedy)
+
+
+def _context_needs_kubeconfig(settings: Settings, spelled: Spelled) -> Iterator[Violation]:
+    if settings.context and not settings.kubeconfig:
+        problem = f"must be set: {spelled('context')} is a part of it"
+        remedy = "name the file, such as ~/.kube/config"
+        yield Violation(spelled("kubeconfig"), "required", None, problem, remedy)
+
+
+def _cluster_given(settings: Settings, spelled: Spelled) -> Iterator[Violation]:
+    if not (settings.from_file or settings.kubeconfig or in_a_pod()):
+        problem = "must name a cluster: files of Kubernetes objects, or use "
+        problem += spelled("kubeconfig")
         yield Violation(spelled("from_file"), "required", None, problem, WRITE_CLUSTER)
 
 
+def in_a_pod() -> bool:
+    """Whether Kubernetes told this process where its kube-apiserver is."""
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+
+
 _PAIR = {"tls_certificate": Path("tls.crt"), "tls_key": Path("tls.key")}
+_KUBECONFIG = Path("kubeconfig")
 _APART = Address("0.0.0.0", 8889)
 
 RULES = (
@@ -163,15 +196,36 @@ RULES = (
         accepts=Settings(listen=Address("::", 8888), probe_listen=_APART),
         refuses=Settings(listen=_APART, probe_listen=_APART),
     ),
+    Rule(
+        name="one-cluster",
+        keys=("from_file", "kubeconfig"),
+        check=_one_cluster,
+        accepts=Settings(kubeconfig=(_KUBECONFIG,)),
+        refuses=Settings(from_file=(Path("cluster.json"),), kubeconfig=(_KUBECONFIG,)),
+    ),
+    Rule(
+        name="lease-times-fall",
+        keys=("lease_seconds", "lease_renew_seconds", "lease_retry_seconds"),
+        check=_lease_times_fall,
+        accepts=Settings(lease_seconds=2, lease_renew_seconds=1.5, lease_retry_seconds=0.5),
+        refuses=Settings(lease_seconds=10, lease_renew_seconds=10),
+    ),
+    Rule(
+        name="context-needs-kubeconfig",
+        keys=("context", "kubeconfig"),
+        check=_context_needs_kubeconfig,
+        accepts=Settings(context="production", kubeconfig=(_KUBECONFIG,)),
+        refuses=Settings(context="production"),
+    ),
 )
 
 # Whoever decides needs a cluster; `stowplan config` also answers without one.
 CLUSTER_RULES = (
     *RULES,
     Rule(
-        name="from-file-given",
-        keys=("from_file",),
-        check=_from_file_given,
+        name="cluster-given",
+        keys=("from_file", "kubeconfig"),
+        check=_cluster_given,
         accepts=Settings(from_file=(Path("cluster.json"),)),
         refuses=Settings(),
     ),

@@ -3,6 +3,7 @@
 import gc
 import signal
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -19,6 +20,9 @@ from stowplan.serving.run import Background, serve
 from stowplan.serving.run import run as run_loop
 from stowplan.serving.tls import ReloadingCertificate
 from stowplan.telemetry import logs, metrics
+
+if TYPE_CHECKING:
+    from stowplan.placement.cluster import Cluster
 
 SUMMARY = "Answer kube-scheduler's extender calls; probes and metrics beside them."
 
@@ -47,20 +51,27 @@ def run(argv: Sequence[str]) -> int:
 def _extender(
     settings: Settings, readiness: Readiness
 ) -> tuple[web.Application, Sequence[Background]]:
-    """Return the extender over the loaded files, and what runs beside it."""
-    # Late: they import the kernels, and a wrong flag should be reported before that.
-    from extender import app as extender
+    """Return the extender over its cluster, and what runs beside it."""
+    # Late: it imports the kernels, and a wrong flag should be reported before that.
     from stowplan.cli.policy import policy_of
-    from stowplan.placement.cluster import Cluster, Objects
+    from stowplan.placement.cluster import Cluster
 
     cluster = Cluster(policy_of(settings))
+    make = _over_files if settings.from_file else _over_server
+    return make(settings, readiness, cluster)
+
+
+def _over_files(
+    settings: Settings, readiness: Readiness, cluster: "Cluster"
+) -> tuple[web.Application, Sequence[Background]]:
+    from extender import app as extender
+    from stowplan.placement.cluster import Objects
+
     source = FileSource(settings.from_file)
     cluster.replace(Objects.of(source.load()))
     extender.tell_cluster(cluster)
     metrics.mark_state_loaded()
-    # What was loaded stays; collecting over it would stall the loop longer than a decision.
-    gc.collect()
-    gc.freeze()
+    _keep_what_is_loaded()
     application = extender.build_application(
         cluster,
         body_limit_bytes=settings.body_limit_bytes,
@@ -77,8 +88,57 @@ def _extender(
     return application, (
         lambda: extender.start_kernels(application, readiness),
         lambda: extender.keep_ledger(cluster),
+        lambda: extender.keep_metrics(cluster),
         lambda: source.watch(settings.reload_seconds, take_over, _count_refusal),
     )
+
+
+def _over_server(
+    settings: Settings, readiness: Readiness, cluster: "Cluster"
+) -> tuple[web.Application, Sequence[Background]]:
+    from extender import app as extender
+    from stowplan.cli.access import access_of
+    from stowplan.controllers.leading import Leading
+    from stowplan.kube.client import Kube
+    from stowplan.kube.lease import Terms
+
+    terms = Terms(
+        settings.lease_seconds, settings.lease_renew_seconds, settings.lease_retry_seconds
+    )
+    leading = Leading.of(
+        Kube(access_of(settings), timeout_seconds=settings.lease_renew_seconds / 2),
+        cluster,
+        (settings.lease_namespace, settings.lease_name),
+        terms,
+        settings.stale_after_seconds,
+    )
+    application = extender.build_application(
+        cluster,
+        body_limit_bytes=settings.body_limit_bytes,
+        deadline_seconds=settings.deadline_seconds,
+        authority=leading.leader,
+    )
+    readiness.not_ready(extender.KERNELS, "being compiled")
+    readiness.not_ready("cluster", "being listed")
+
+    async def report_synced() -> None:
+        await leading.live.synced()
+        extender.tell_cluster(cluster)
+        _keep_what_is_loaded()
+        readiness.ready("cluster")
+
+    return application, (
+        lambda: extender.start_kernels(application, readiness),
+        lambda: extender.keep_metrics(cluster),
+        leading.run,
+        report_synced,
+    )
+
+
+def _keep_what_is_loaded() -> None:
+    """What was loaded stays; collecting over it would stall the loop longer than a decision."""
+    gc.collect()
+    gc.freeze()
 
 
 def _count_refusal(_: InvalidObjectError) -> None:

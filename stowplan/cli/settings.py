@@ -79,6 +79,42 @@ class Settings(BaseModel):
         description="Files or folders of Kubernetes objects, as kubectl get -o json prints them.",
         examples=["cluster.json"],
     )
+    kubeconfig: Paths = Field(
+        (),
+        description="Kubeconfig of the cluster to follow; in a pod its service account serves.",
+        examples=["/etc/stowplan/kubeconfig"],
+    )
+    context: str | None = Field(
+        None,
+        min_length=1,
+        description="Which context of the kubeconfig; the current one without it.",
+        examples=["production"],
+    )
+    stale_after_seconds: Seconds = Field(
+        30.0,
+        description="How long kube-apiserver may be silent before pods that ask are put off.",
+    )
+    lease_namespace: str = Field(
+        "default",
+        min_length=1,
+        description="Namespace of our own pods, and of the Lease of the one that decides.",
+        examples=["stowplan-system"],
+    )
+    lease_name: str = Field(
+        "stowplan", min_length=1, description="Name of that Lease; one for each set of replicas."
+    )
+    lease_seconds: float = Field(
+        15.0,
+        ge=1,
+        allow_inf_nan=False,
+        description="How long a Lease lasts: after a crash nobody decides for as long.",
+    )
+    lease_renew_seconds: Seconds = Field(
+        10.0, description="After how long without an answer its holder gives up; less than that."
+    )
+    lease_retry_seconds: Seconds = Field(
+        2.0, description="How often it is renewed, and asked for by the others."
+    )
     reload_seconds: Seconds = Field(
         2.0, description="How often those files are looked at for a new version."
     )

@@ -34,7 +34,7 @@ examples:
   stowplan tree --from-file cluster.json --levels example.com/rack --pod nvidia.com/gpu=8,cpu=64
 """
 
-KEYS = ("from_file", "levels", "rules")
+KEYS = ("from_file", "kubeconfig", "context", "levels", "rules")
 
 Json = dict[str, Any]
 

@@ -37,6 +37,7 @@ APPLY = "application/apply-patch+yaml"  # JSON is YAML, and the library writes J
 REQUEST_SECONDS = 10.0
 _LOOK_AT_FILES_SECONDS = 10.0
 _CONNECT_SECONDS = 5.0
+_GOODBYE_SECONDS = 0.1  # TLS connections are closed after their session is, and nobody can wait
 _AGENT = f"stowplan/{version()}"
 _LONGEST_LINE = 1 << 26  # bytes; far beyond what etcd stores as one object
 _MOST_SHOWN = 500  # characters of a server's message that an error repeats
@@ -100,6 +101,7 @@ class Kube:
         if self._session is not None:
             await self._session.api.close()
             self._session = None
+            await asyncio.sleep(_GOODBYE_SECONDS)
 
     def look_at_files(self) -> None:
         """Look at the files of the access before the next request, not only every ten seconds."""

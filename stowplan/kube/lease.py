@@ -69,6 +69,10 @@ class Elector:
         """
         return time.monotonic() < self._held_until
 
+    def resign(self) -> None:
+        """End the term: somebody else was seen to lead."""
+        self._held_until = -1.0
+
     async def run(self, lead: Callable[[int], Awaitable[None]]) -> None:
         """Wait for a term, call ``lead`` with its number, and again, until cancelled.
 

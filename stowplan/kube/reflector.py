@@ -19,11 +19,11 @@ from stowplan.api.errors import StowplanError, UnavailableError, WireError
 from stowplan.api.objects import Object
 from stowplan.kube.client import Kube
 from stowplan.kube.errors import BusyError, ExpiredError, NotFoundError, RefusedError, error_of
+from stowplan.kube.listing import head_of, object_of, pages
 from stowplan.kube.resources import Resource
 
 log = structlog.get_logger()
 
-PAGE = 500  # objects of one page of a list
 IDLE_SECONDS = 90.0  # a bookmark comes each minute
 _WATCH_SECONDS = (240, 480)  # how long one watch is asked to last
 _FIRST_DELAY_SECONDS, _LAST_DELAY_SECONDS = 0.8, 30.0  # as in client-go (fact C4)
@@ -48,32 +48,9 @@ class Store(Protocol):
         """Return what is there."""
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    name: str = ""
-    namespace: str = ""
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class _Head(msgspec.Struct, gc=False):
-    metadata: _Metadata
-
-
 class _Event(msgspec.Struct, gc=False):
     type: str
     object: msgspec.Raw
-
-
-class _ListMetadata(
-    msgspec.Struct, rename={"resource_version": "resourceVersion", "more": "continue"}
-):
-    resource_version: str = ""
-    more: str = ""
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMetadata
-    items: list[msgspec.Raw] | None = None
 
 
 class _Status(msgspec.Struct, gc=False):
@@ -82,9 +59,7 @@ class _Status(msgspec.Struct, gc=False):
     message: str = ""
 
 
-_HEAD = msgspec.json.Decoder(_Head)
 _EVENT = msgspec.json.Decoder(_Event)
-_LIST = msgspec.json.Decoder(_List)
 _STATUS = msgspec.json.Decoder(_Status)
 
 
@@ -196,24 +171,15 @@ class Reflector:
 
     async def _list_pages(self) -> None:
         seen: set[str] = set()
-        query = {**self._query(), "limit": str(PAGE)}
-        path = self.resource.path()
-        while True:
-            page = _LIST.decode(await self.kube.request("GET", path, query=query))
-            for item in page.items or ():
-                seen.add(self._set(item, _HEAD.decode(item).metadata))
-            if not page.metadata.more:
-                break
-            query["continue"] = page.metadata.more
-            await asyncio.sleep(0)
-        self._end_list(seen, page.metadata.resource_version)
+        async for found, version in pages(self.kube, self.resource, self._query()):
+            seen.update(map(self._set, found))
+            if version:  # it was the last page
+                self._end_list(seen, version)
 
     def _end_list(self, seen: set[str], version: str) -> None:
         """Forget what was not listed; from now on changes are told."""
         for key in [key for key in self.store.names() if key not in seen]:
             self.store.remove(key)
-        if not version:
-            raise WireError(f"the list of {self.resource.plural} has no resourceVersion")
         self._version = version
         self._caught_up()
 
@@ -244,14 +210,14 @@ class Reflector:
             event = _EVENT.decode(line)
             if event.type == "ERROR":
                 raise self._error(_STATUS.decode(event.object))
-            meta = _HEAD.decode(event.object).metadata
+            meta = head_of(event.object)
             match event.type:
                 case "ADDED" | "MODIFIED":
-                    key = self._set(event.object, meta)
+                    key = self._set(object_of(self.resource, meta, event.object))
                     if seen is not None:
                         seen.add(key)
                 case "DELETED":
-                    key = _key(meta)
+                    key = _key(meta.namespace, meta.name)
                     self.store.remove(key)
                     if seen is not None:
                         seen.discard(key)
@@ -271,13 +237,11 @@ class Reflector:
     def _query(self) -> dict[str, str]:
         return {"labelSelector": self.selector} if self.selector else {}
 
-    def _set(self, content: msgspec.Raw, meta: _Metadata) -> str:
-        key = _key(meta)
-        resource = self.resource
-        found = Object(resource.api_version, resource.kind, meta.namespace, meta.name, content)
+    def _set(self, found: Object) -> str:
+        key = _key(found.namespace, found.name)
         self.store.set(key, found)
         return key
 
 
-def _key(meta: _Metadata) -> str:
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+def _key(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name

@@ -38,4 +38,5 @@ class Resource:
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
+PLACEMENTS = Resource("stowplan.dev", "v1alpha1", "placements", "Placement")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")

@@ -179,6 +179,11 @@ class Cluster:
         self.owners.set(owner)
         self._owners_changed()
 
+    def remove_owner(self, namespace: str, kind: str, name: str) -> None:
+        """Forget an owner."""
+        self.owners.remove(namespace, kind, name)
+        self._owners_changed()
+
     def replace(self, new: Objects) -> None:
         """Become the cluster of ``new``; only what differs is touched, and seats stay."""
         state = self.state
@@ -199,9 +204,23 @@ class Cluster:
     def expire(self, now: float) -> list[GangId]:
         """Free seats that nobody came for; return the gangs that lost theirs."""
         freed = self.ledger.expire(now)
-        self.gangs.drop_old_callers(now)
-        self._forget_the_gone()
+        self.forget_the_gone(now)
         return freed
+
+    def forget_the_gone(self, now: float) -> None:
+        """Drop what is known of pods that only called, long ago, and of gangs without pods."""
+        self.gangs.drop_old_callers(now)
+        there = set(self.gangs.ids()) | set(self.ledger.reservations)
+        for gang in self.ledger.excluded_gangs():
+            if gang not in there:
+                self.ledger.forget_exclusions(gang)
+        for gang in [gang for gang in self.refusals if gang not in there]:
+            del self.refusals[gang]
+
+    def forget_decisions(self) -> None:
+        """Know only what is there: somebody else decides from now on."""
+        self.ledger.clear()
+        self.refusals.clear()
 
     def _owners_changed(self) -> None:
         """Judge again what was refused, and drop seats that a smaller owner will not use."""
@@ -213,11 +232,3 @@ class Cluster:
             size = owners.size_of(reservation.gang.kind, members, self.owners) if members else None
             if isinstance(size, owners.Size):
                 self.ledger.shrink(reservation, size.pods)
-
-    def _forget_the_gone(self) -> None:
-        there = set(self.gangs.ids()) | set(self.ledger.reservations)
-        for gang in self.ledger.excluded_gangs():
-            if gang not in there:
-                self.ledger.forget_exclusions(gang)
-        for gang in [gang for gang in self.refusals if gang not in there]:
-            del self.refusals[gang]

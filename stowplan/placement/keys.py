@@ -46,6 +46,7 @@ HELD_LABELS = (KUEUE + "queue-name", PODSET, KUEUE + "managed")
 HELD_ANNOTATION = KUEUE + "workload"
 
 # What a gated pod waits behind, and what Kueue tells of its place in a workload.
+RETRY = OURS + "retry"  # changed to wake a refused pod; its value means nothing
 OUR_GATE = OURS + "topology"
 KUEUE_GATE = KUEUE + "topology"
 INDEX_OFFSET = KUEUE + "pod-index-offset"

@@ -5,7 +5,7 @@ taken off its node; from then on the pod itself counts. Seats without a pod wait
 still to be made.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -213,19 +213,31 @@ class Ledger:
         A gang whose pods were told a node long ago and did not bind is freed whole. One with a
         bound pod never is, but a seat that lost its pod goes once nobody took its place.
         """
-        freed = []
-        for reservation in [r for r in self.reservations.values() if self._is_late(r, now)]:
-            if not reservation.any_bound:
-                self.free(reservation.gang)
-                freed.append(reservation.gang)
-                continue
-            # A pod that asked and was never seen again will not come; its seat waits for another.
-            for seat in [s for s in reservation.seats if s.pod and s.pod not in self.state.pods]:
-                self.forget(seat.pod or "")
-            if not reservation.ahead:
-                for seat in [s for s in reservation.seats if s.pod is None and not s.bound]:
-                    self._drop(reservation, seat)
+        freed = self.abandoned(now)
+        for gang in freed:
+            self.free(gang)
+        self.drop_unclaimed(now)
         return freed
+
+    def abandoned(self, now: float) -> list[GangId]:
+        """Return the gangs whose pods were told a node long ago and of which none did bind."""
+        late = (r for r in self.reservations.values() if self._is_late(r, now))
+        return [reservation.gang for reservation in late if not reservation.any_bound]
+
+    def drop_unclaimed(self, now: float) -> list[GangId]:
+        """Drop late seats without a pod of gangs that run; return the gangs that had some."""
+        late = [r for r in self.reservations.values() if self._is_late(r, now) and r.any_bound]
+        return [r.gang for r in late if self._drop_unclaimed(r)]
+
+    def _drop_unclaimed(self, reservation: Reservation) -> bool:
+        before = len(reservation.seats)
+        # A pod that asked and was never seen again will not come; its seat waits for another.
+        for seat in [s for s in reservation.seats if s.pod and s.pod not in self.state.pods]:
+            self.forget(seat.pod or "")
+        if not reservation.ahead:
+            for seat in [s for s in reservation.seats if s.pod is None and not s.bound]:
+                self._drop(reservation, seat)
+        return len(reservation.seats) < before
 
     def exclude(self, gang: GangId, node: str, now: float) -> None:
         """Leave a node out for a gang, twice as long each time."""
@@ -240,10 +252,24 @@ class Ledger:
         nodes = self._exclusions.get(gang)
         return [n for n, e in nodes.items() if e.until > now] if nodes else ()
 
+    def exclusions(self, gang: GangId) -> Mapping[str, Exclusion]:
+        """Return what is known of nodes that were left out for a gang, those of the past too."""
+        return self._exclusions.get(gang, {})
+
+    def remember_exclusion(self, gang: GangId, node: str, until: float, times: int) -> None:
+        """Take over what another ledger knew."""
+        self._exclusions.setdefault(gang, {})[node] = Exclusion(until, times)
+
     def next_exclusion_end(self, gang: GangId, now: float) -> float:
         """Return when the first node that is left out for a gang now may be used again."""
         ends = (e.until for e in self._exclusions.get(gang, {}).values() if e.until > now)
         return min(ends, default=inf)
+
+    def clear(self) -> None:
+        """Free every gang, and know of no refused node."""
+        for gang in list(self.reservations):
+            self.free(gang)
+        self._exclusions.clear()
 
     def forget_exclusions(self, gang: GangId) -> None:
         """Drop what is known of a gang that is gone."""

@@ -17,6 +17,7 @@ Word = Literal[
     "LevelUnknown",
     "NoDomainFits",
     "NodesExcluded",
+    "NotTheLeader",
     "RequestInvalid",
     "SeatLost",
     "StateStale",
@@ -50,6 +51,9 @@ class Reason:
 
 SEAT_LOST = Reason("SeatLost", "the pod's seat is on a node that was not offered; trying again")
 STARTING = Reason("StateStale", "still starting; the kernels are not compiled yet")
+STALE = Reason("StateStale", "kube-apiserver has told nothing for a while; trying again")
+NOT_WRITTEN = Reason("StateStale", "the decision could not be written down; trying again")
+NOT_THE_LEADER = Reason("NotTheLeader", "another replica decides; trying again")
 TERMINATING = Reason("Incomplete", "the pod is being deleted")
 OLDER_POD = Reason("Incomplete", "an older pod of the same name is still there")
 NATIVE_GROUP = Reason(

@@ -177,7 +177,7 @@ class PodRecord:
             node=spec.node_name,
             phase=status.phase if status else "",
             terminating=meta.deletion_timestamp is not None,
-            requests=effective_requests(spec, f"Pod {namespace}/{meta.name}"),
+            requests=effective_requests(spec, f"Pod {namespace}/{meta.name}", status),
             filters=Filters.of(spec),
             labels=_kept(meta.labels, keys.LABELS_KEPT),
             annotations=_kept(meta.annotations, keys.ANNOTATIONS_KEPT)
@@ -202,26 +202,32 @@ def _rank(meta: core.Metadata) -> int | None:
     return None
 
 
-def effective_requests(spec: core.PodSpec, what: str) -> Amounts:
+def effective_requests(
+    spec: core.PodSpec, what: str, status: core.PodStatus | None = None
+) -> Amounts:
     """Return what a pod costs its node: base units by resource, one of ``pods`` included.
 
     Kubernetes' rule: containers and sidecars add up; each other init container runs beside the
     sidecars started before it, and the largest such moment counts when it is larger; a request for
-    the whole pod replaces the sum of that resource; overhead comes on top.
+    the whole pod replaces the sum of that resource; overhead comes on top. While a container or a
+    pod is resized in place, the most of what is asked, had and promised counts, and nothing that
+    is asked in vain (read in kube-scheduler 1.36).
 
     Raises:
         InvalidObjectError: with every quantity that is none.
     """
     reader = _Quantities(what)
+    resized = _Resized.of(status or core.PodStatus(), reader)
     running: dict[str, int] = {}
     for i, container in enumerate(spec.containers or ()):
-        _add(running, reader.container(f"spec.containers[{i}]", container))
+        asked = reader.container(f"spec.containers[{i}]", container)
+        _add(running, resized.of_container(container.name, asked))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for i, container in enumerate(spec.init_containers or ()):
         asked = reader.container(f"spec.initContainers[{i}]", container)
         if container.restart_policy == "Always":
-            _add(sidecars, asked)
+            _add(sidecars, resized.of_container(container.name, asked))
             moment = sidecars
         else:
             moment = dict(sidecars)
@@ -232,11 +238,59 @@ def effective_requests(spec: core.PodSpec, what: str) -> Amounts:
     whole = spec.resources or core.Resources()
     limits = reader.read("spec.resources.limits", whole.limits, capacity.requested)
     running = limits | running  # a limit of the whole pod is a request where nobody made one
-    running |= reader.read("spec.resources.requests", whole.requests, capacity.requested)
+    asked = reader.read("spec.resources.requests", whole.requests, capacity.requested)
+    running |= resized.of_pod(asked)
     _add(running, reader.read("spec.overhead", spec.overhead, capacity.requested))
     reader.finish()
     running.pop(keys.MARKER, None)
     return capacity.per_pod({name: min(v, capacity.LIMIT) for name, v in running.items()})
+
+
+@dataclass(slots=True)
+class _Resized:
+    """What running containers, and a pod as a whole, count as while they are resized.
+
+    Attributes:
+        in_vain: the node can never give what is asked.
+        containers: by name, what a container has and was promised.
+        pod: the same of the whole pod; None where nobody said.
+    """
+
+    in_vain: bool
+    containers: dict[str, dict[str, int]]
+    pod: dict[str, int] | None
+
+    @classmethod
+    def of(cls, status: core.PodStatus, reader: "_Quantities") -> "_Resized":
+        pending = [c.reason for c in status.conditions or () if c.type == "PodResizePending"]
+        found = {}
+        for field_of, statuses in (
+            ("containerStatuses", status.container_statuses),
+            ("initContainerStatuses", status.init_container_statuses),
+        ):
+            for i, each in enumerate(statuses or ()):
+                if each.resources is not None:
+                    at = f"status.{field_of}[{i}]"
+                    found[each.name] = reader.granted(at, each.resources, each.allocated_resources)
+        pod = None
+        if status.resources is not None:
+            pod = reader.granted("status", status.resources, status.allocated_resources)
+        return cls(pending[:1] == ["Infeasible"], found, pod)
+
+    def of_container(self, name: str, asked: dict[str, int]) -> dict[str, int]:
+        return self._most(asked, self.containers.get(name))
+
+    def of_pod(self, asked: dict[str, int]) -> dict[str, int]:
+        """Only what the pod asks for as a whole is counted as a whole."""
+        most = self._most(asked, self.pod)
+        return {name: most.get(name, 0) for name in asked}
+
+    def _most(self, asked: dict[str, int], granted: dict[str, int] | None) -> dict[str, int]:
+        if granted is None:
+            return asked
+        most = {} if self.in_vain else dict(asked)
+        _raise_to(most, granted)
+        return most
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +355,15 @@ class _Quantities:
 
     def container(self, path: str, container: core.Container) -> dict[str, int]:
         return self.asked(f"{path}.resources", container.resources or core.Resources())
+
+    def granted(
+        self, path: str, had: core.Resources, promised: Mapping[str, Quantity] | None
+    ) -> dict[str, int]:
+        """Return the most of what a container has and what its node promised."""
+        most = self.read(f"{path}.resources.requests", had.requests, capacity.requested)
+        at = f"{path}.allocatedResources"
+        _raise_to(most, self.read(at, promised, capacity.requested))
+        return most
 
     def finish(self) -> None:
         if self.violations:

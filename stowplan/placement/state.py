@@ -146,12 +146,14 @@ class ClusterState:
             counts them by workload instead; a picture of what Kueue sees sets this to False.
         rules: whether nodes that lack a fine label are in the tree.
         generation: rises with every change that could change an answer.
+        room_made: rises with every change that could turn a refusal around.
     """
 
     levels: Levels
     count_topology_pods: bool = True
     rules: Rules = STOWPLAN
     generation: int = 0
+    room_made: int = 0
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     pods: dict[str, PodRecord] = field(default_factory=dict)
     _used: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -170,6 +172,7 @@ class ClusterState:
         was_usable = old is not None and old.usable
         if was_usable != node.usable or (node.usable and not _MATTERS.isdisjoint(changes)):
             self.generation += 1
+            self.room_made += node.usable
 
     def remove_node(self, name: str) -> None:
         """Forget a node; its pods keep their usage until they are removed."""
@@ -197,17 +200,18 @@ class ClusterState:
     def give_back(self, node: str, amounts: Amounts) -> None:
         """Return the room of a seat."""
         self._add_usage(node, amounts, -1)
+        self.room_made += 1
 
     @contextmanager
     def trial(self) -> Iterator["Trial"]:
         """Take room for a while; in the end it is all given back, and nothing has happened."""
-        generation = self.generation
+        before = self.generation, self.room_made
         trial = Trial(self)
         try:
             yield trial
         finally:
             trial.undo_to(0)
-            self.generation = generation
+            self.generation, self.room_made = before
 
     def used_on(self, node: str) -> Mapping[str, int]:
         """Return what pods and seats use on a node, zeros left out."""
@@ -239,6 +243,7 @@ class ClusterState:
             self._add_usage(node_of(after), after.requests, 1)
         if before is None or (after is not None and not _frees(before, after)):
             return None
+        self.room_made += 1
         return node_of(before)
 
     def _add_usage(self, node: str, amounts: Amounts, sign: int) -> None:

@@ -29,15 +29,22 @@ Outcome = Literal["untouched", "placed", "refused", "ranked", "failed"]
 # The words of stowplan.placement.reasons.
 Reason = Literal[
     "Contradiction", "Incomplete", "LevelUnknown", "NoDomainFits", "NodesExcluded",
-    "RequestInvalid", "SeatLost", "StateStale", "TooLarge",
+    "NotTheLeader", "RequestInvalid", "SeatLost", "StateStale", "TooLarge",
 ]  # fmt: skip
 ReloadResult = Literal["ok", "refused"]
+# The kinds that are followed, and why a watch did not simply go on (stowplan.kube.reflector).
+Kind = Literal[
+    "Job", "JobSet", "LeaderWorkerSet", "Node", "Pod", "PodGroup", "ReplicaSet", "StatefulSet",
+]  # fmt: skip
+Cause = Literal["expired", "refused", "unavailable", "unreadable"]
 
 LABEL_VALUES: Final[dict[str, tuple[str, ...]]] = {
     "verb": get_args(Verb),
     "outcome": get_args(Outcome),
     "reason": get_args(Reason),
     "result": get_args(ReloadResult),
+    "kind": get_args(Kind),
+    "cause": get_args(Cause),
     "version": (version(),),
     "python": (platform.python_version(),),
 }
@@ -107,6 +114,26 @@ STATE_REFUSED = _declare(
     Gauge,
     "stowplan_state_refused",
     "1 while the newest version of the files is refused and an older one is in use, else 0.",
+)
+STATE_BEHIND_SECONDS = _declare(
+    Gauge,
+    "stowplan_state_behind_seconds",
+    "For how long kube-apiserver has told nothing of some kind; 0 while every watch is open.",
+)
+WATCH_RESTARTS_TOTAL = _declare(
+    Counter,
+    "stowplan_watch_restarts_total",
+    "Watches of kube-apiserver that broke, by what broke them.",
+    ("kind", "cause"),
+)
+OBJECTS_UNREADABLE_TOTAL = _declare(
+    Counter,
+    "stowplan_objects_unreadable_total",
+    "Objects of kube-apiserver that could not be read and are not counted; the log names them.",
+    ("kind",),
+)
+LEADING = _declare(
+    Gauge, "stowplan_server_leading", "1 while this process decides for a live cluster, else 0."
 )
 LEDGER_SEATS = _declare(
     Gauge, "stowplan_ledger_seats", "Seats that are reserved and not yet bound."

@@ -174,7 +174,7 @@ class ControlPlane:
         return Child(
             [program("kube-scheduler"), "--config", str(file), *_listen(port)],
             self.folder / f"scheduler-{number}.log",
-            lambda: _answers(f"https://127.0.0.1:{port}/readyz"),
+            lambda: answers(f"https://127.0.0.1:{port}/readyz"),
         )
 
 
@@ -200,7 +200,7 @@ def control_plane(folder: Path, *, manager: bool = False) -> Iterator[ControlPla
                 *("--initial-cluster", f"bed={peer}", "--log-level", "warn"),
             ],
             folder / "etcd.log",
-            lambda: _answers(f"{etcd}/health"),
+            lambda: answers(f"{etcd}/health"),
         ),
         apiserver=_apiserver(folder, authority, etcd, port),
         manager=Child([], folder / "manager.log", lambda: True),
@@ -238,7 +238,7 @@ def _apiserver(folder: Path, authority: Authority, etcd: str, port: int) -> Chil
             *("--max-requests-inflight", "2000", "--max-mutating-requests-inflight", "2000"),
         ],
         folder / "apiserver.log",
-        lambda: _answers(f"https://127.0.0.1:{port}/readyz", client),
+        lambda: answers(f"https://127.0.0.1:{port}/readyz", context=client),
     )
 
 
@@ -254,7 +254,7 @@ def _manager(folder: Path, kubeconfig: Path) -> Child:
             *("--controllers", ",".join(CONTROLLERS)),
         ],
         folder / "manager.log",
-        lambda: _answers(f"https://127.0.0.1:{port}/healthz"),
+        lambda: answers(f"https://127.0.0.1:{port}/healthz"),
     )
 
 
@@ -287,13 +287,13 @@ def kubeconfig_of(server: str, authority: Authority, user: Pair) -> str:
     return json.dumps(whole)
 
 
-def _answers(url: str, context: ssl.SSLContext | None = None) -> bool:
-    """Whether a probe says yes; probes of the bed's own programs need no proof of who they are."""
+def answers(url: str, says: str = "", context: ssl.SSLContext | None = None) -> bool:
+    """Whether a probe says yes, and says something; our own programs need not prove themselves."""
     if context is None:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         with urllib.request.urlopen(url, timeout=2, context=context) as answer:
-            return bool(answer.status == 200)
+            return answer.status == 200 and says in answer.read().decode()
     except (urllib.error.URLError, OSError):
         return False

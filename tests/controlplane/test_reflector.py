@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stowplan.api.objects import Object
-from stowplan.kube import reflector
+from stowplan.kube import listing, reflector
 from stowplan.kube.access import Kubeconfig
 from stowplan.kube.client import Kube
 from stowplan.kube.errors import NotFoundError
@@ -100,7 +100,7 @@ async def emptied(kube: Kube) -> Kube:
 @pytest.fixture(params=["streamed", "paged"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """List by a watch, and in pages of two."""
-    monkeypatch.setattr(reflector, "PAGE", 2)
+    monkeypatch.setattr(listing, "PAGE", 2)
     return {"streams": request.param == "streamed"}
 
 

@@ -168,11 +168,31 @@ class PodSpec(Wire, frozen=True):
     scheduling_group: dict[str, Any] | None = None
 
 
+class ContainerStatus(Wire, frozen=True):
+    """What a container has by now, which an in-place resize makes differ from what is asked."""
+
+    name: str = ""
+    resources: Resources | None = None
+    allocated_resources: dict[str, Quantity] | None = None
+
+
+class PodCondition(Wire, frozen=True):
+    """One entry of a pod's ``status.conditions``."""
+
+    type: str
+    reason: str = ""
+
+
 class PodStatus(Wire, frozen=True):
     """How far the pod has come."""
 
     phase: str = ""
     nominated_node_name: str | None = None
+    conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: Resources | None = None
+    allocated_resources: dict[str, Quantity] | None = None
 
 
 class Pod(Wire, frozen=True):

@@ -50,9 +50,9 @@ def test_everything_wrong_with_serve_is_said_before_anything_is_loaded() -> None
         "write a value such as 5.0",
         "  --levels[1]: must be listed once; first listed at --levels[0] (got 'rack'); "
         "remove this entry",
-        "  --from-file: must name at least one file or folder of Kubernetes objects; run: kubectl "
-        "get nodes,pods,jobs,replicasets,statefulsets -A -o json > cluster.json, then add "
-        "--from-file cluster.json",
+        "  --from-file: must name a cluster: files of Kubernetes objects, or use --kubeconfig; "
+        "run: kubectl get nodes,pods,jobs,replicasets,statefulsets -A -o json > cluster.json, "
+        "then add --from-file cluster.json",
     ]
 
 

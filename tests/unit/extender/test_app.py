@@ -37,13 +37,14 @@ async def until(what: Callable[[], bool]) -> None:
 @contextlib.asynccontextmanager
 async def kept(cluster: Cluster) -> AsyncIterator[None]:
     """Let the ledger's clock run until the block ends."""
-    task = asyncio.create_task(extender_app.keep_ledger(cluster))
+    loops = (extender_app.keep_ledger(cluster), extender_app.keep_metrics(cluster))
+    tasks = [asyncio.create_task(each) for each in loops]
     try:
         yield
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_kernels_make_the_process_ready_and_are_logged(logged: Logged) -> None:

@@ -9,7 +9,7 @@ from stowplan.api.models import core
 from stowplan.api.models.wire import read
 from stowplan.placement import keys
 from stowplan.placement.cluster import Objects
-from stowplan.placement.records import effective_requests, node_changes
+from stowplan.placement.records import PodRecord, effective_requests, node_changes
 from tests.build import GPU, Json, node, pod
 
 GI = 2**30
@@ -26,6 +26,9 @@ def sidecar(cpu: str) -> dict[str, Any]:
 
 def cost(**spec: Any) -> dict[str, int]:
     return dict(effective_requests(read(core.PodSpec, spec, "Pod p"), "Pod p"))
+
+
+ONE = {"containers": [container("1")]}
 
 
 @pytest.mark.parametrize(
@@ -114,6 +117,87 @@ def cost(**spec: Any) -> dict[str, int]:
 )
 def test_a_pod_costs_what_kubernetes_says(spec: dict[str, Any], want_cpu: int) -> None:
     assert cost(**spec)["cpu"] == want_cpu
+
+
+def has(cpu: str, promised: str | None = None) -> Json:
+    """The status of container c."""
+    allocated = {} if promised is None else {"allocatedResources": {"cpu": promised}}
+    return {"name": "c", "resources": {"requests": {"cpu": cpu}}, **allocated}
+
+
+PENDING = {"type": "PodResizePending", "status": "True"}
+WHOLE = {"containers": [{"name": "c"}], "resources": {"requests": {"cpu": "4"}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "want_cpu"),
+    [
+        pytest.param(ONE, {"containerStatuses": [has("1", "1")]}, 1000, id="as it is asked"),
+        pytest.param(ONE, {"containerStatuses": [has("3", "1")]}, 3000, id="it still has more"),
+        pytest.param(ONE, {"containerStatuses": [has("1", "2")]}, 2000, id="more was promised"),
+        pytest.param(
+            ONE, {"containerStatuses": [has("500m", "500m")]}, 1000, id="it asks for more"
+        ),
+        pytest.param(
+            ONE,
+            {
+                "containerStatuses": [has("500m", "500m")],
+                "conditions": [{**PENDING, "reason": "Infeasible"}],
+            },
+            500,
+            id="it asks in vain",
+        ),
+        pytest.param(
+            ONE,
+            {
+                "containerStatuses": [has("500m", "500m")],
+                "conditions": [{**PENDING, "reason": "Deferred"}],
+            },
+            1000,
+            id="it may get it later",
+        ),
+        pytest.param(
+            ONE,
+            {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "9"}}]},
+            1000,
+            id="a promise counts only beside what is had",
+        ),
+        pytest.param(
+            {"initContainers": [{**container("1"), "restartPolicy": "Always"}]},
+            {"initContainerStatuses": [has("2")]},
+            2000,
+            id="a sidecar",
+        ),
+        pytest.param(
+            {"initContainers": [container("1")]},
+            {"initContainerStatuses": [has("2")]},
+            1000,
+            id="an init container is over",
+        ),
+        pytest.param(
+            WHOLE, {"resources": {"requests": {"cpu": "6"}}}, 6000, id="the whole pod has more"
+        ),
+        pytest.param(
+            WHOLE,
+            {"resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "5"}},
+            5000,
+            id="the whole pod was promised more",
+        ),
+        pytest.param(
+            WHOLE,
+            {"resources": {"requests": {"memory": "1Gi"}}},
+            4000,
+            id="only what the whole pod asks for counts as a whole",
+        ),
+    ],
+)
+def test_a_pod_that_is_resized_costs_the_most_of_what_it_asks_and_has(
+    spec: Json, status: Json, want_cpu: int
+) -> None:
+    found = PodRecord.of(
+        read(core.Pod, {"metadata": {"name": "p"}, "spec": spec, "status": status}, "Pod")
+    )
+    assert dict(found.requests) == {"cpu": want_cpu, "pods": 1}
 
 
 @pytest.mark.parametrize(

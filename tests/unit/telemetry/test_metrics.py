@@ -24,6 +24,7 @@ _UNITS = {
     "gangs",
     "generation",
     "draining",
+    "leading",
     "refused",
 }
 _REPOSITORY = Path(__file__).parents[3]
