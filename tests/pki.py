@@ -1,5 +1,6 @@
 """A small public key infrastructure, made with the openssl program."""
 
+import base64
 import ssl
 import subprocess
 from dataclasses import dataclass
@@ -43,6 +44,10 @@ class Authority:
         """
         signer = ("-CA", str(self.own.certificate), "-CAkey", str(self.own.key))
         return make_pair(self.own.key.parent, name, _LEAF, signer, organization)
+
+    def bundle(self) -> str:
+        """Return the CA's certificate as Kubernetes' objects hold it."""
+        return base64.b64encode(self.own.certificate.read_bytes()).decode()
 
     def client_context(self, own: Pair | None = None) -> ssl.SSLContext:
         """Return what a client uses that trusts this CA and shows ``own``."""

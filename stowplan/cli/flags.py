@@ -19,6 +19,9 @@ _METAVARS = {
     "listen": "HOST:PORT",
     "probe_listen": "HOST:PORT",
     "context": "NAME",
+    "lease_name": "NAME",
+    "lease_namespace": "NAME",
+    "pod_name": "NAME",
     "from_file": "PATH",
     "levels": "KEY,KEY,...",
 }

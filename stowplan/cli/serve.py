@@ -110,6 +110,7 @@ def _over_server(
         cluster,
         (settings.lease_namespace, settings.lease_name),
         terms,
+        settings.pod_name,
         settings.stale_after_seconds,
     )
     application = extender.build_application(

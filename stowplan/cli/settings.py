@@ -100,6 +100,12 @@ class Settings(BaseModel):
         description="Namespace of our own pods, and of the Lease of the one that decides.",
         examples=["stowplan-system"],
     )
+    pod_name: str | None = Field(
+        None,
+        min_length=1,
+        description="Name of our own pod, which gets the role label while it decides.",
+        examples=["stowplan-0"],
+    )
     lease_name: str = Field(
         "stowplan", min_length=1, description="Name of that Lease; one for each set of replicas."
     )

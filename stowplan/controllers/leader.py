@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,6 +13,7 @@ from stowplan.api.errors import StowplanError, UnavailableError
 from stowplan.controllers.live import Live
 from stowplan.controllers.owners import owner_reference
 from stowplan.controllers.placements import DeposedError, Stored, Writer, Written, all_of, clock
+from stowplan.controllers.role import Role
 from stowplan.controllers.waking import Waker
 from stowplan.kube.client import Kube
 from stowplan.kube.errors import NotFoundError, RefusedError
@@ -43,6 +44,7 @@ class Leader:
         live: what keeps the picture.
         written: what is written down.
         elector: tells whether this process leads.
+        role: marks the pod that decides.
         stale_after_seconds: for how long the picture may be behind.
     """
 
@@ -51,10 +53,12 @@ class Leader:
     live: Live
     written: Written
     elector: Elector
+    role: Role
     stale_after_seconds: float
     writer: Writer = field(init=False)
     waker: Waker = field(init=False)
     leading: bool = False
+    _marked: bool = False
     _unwritten: set[GangId] = field(default_factory=set)
     _dirty: dict[GangId, None] = field(default_factory=dict)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -130,7 +134,7 @@ class Leader:
         self.writer.epoch = epoch
         try:
             await self._take_over()
-            self.leading = True
+            self.leading, self._marked = True, False
             log.info("deciding", epoch=epoch, gangs=len(self.cluster.ledger.reservations))
             await self._keep()
         finally:
@@ -205,6 +209,8 @@ class Leader:
 
     async def _clean(self, now: float) -> None:
         """Withdraw what nobody came for, and delete what nobody is there for."""
+        if not self._marked:
+            await self._told([self._mark])
         ledger = self.cluster.ledger
         late = [gang for gang in ledger.abandoned(now) if gang not in self._unwritten]
         await self._told(partial(self._withdraw, gang) for gang in late)
@@ -213,6 +219,10 @@ class Leader:
         self.cluster.forget_the_gone(now)
         gone = [gang for gang in self.written.by_gang if self._is_gone(gang)]
         await self._told(partial(self.writer.delete, gang) for gang in gone)
+
+    async def _mark(self) -> None:
+        await self.role.take()
+        self._marked = True
 
     async def _withdraw(self, gang: GangId) -> None:
         await self.writer.withdraw(gang, EXPIRED)
@@ -226,7 +236,7 @@ class Leader:
             self._dirty[gang] = None
             raise
 
-    async def _told(self, work: Iterator[Callable[[], Awaitable[None]]]) -> None:
+    async def _told(self, work: Iterable[Callable[[], Awaitable[None]]]) -> None:
         """Do some work of which nobody waits for the end; what fails is told and tried again."""
         try:
             await all_of(work)

@@ -6,9 +6,13 @@ import socket
 import uuid
 from dataclasses import dataclass
 
+import structlog
+
+from stowplan.api.errors import StowplanError
 from stowplan.controllers.leader import Leader
 from stowplan.controllers.live import Live
 from stowplan.controllers.placements import Written
+from stowplan.controllers.role import Role
 from stowplan.kube.client import Kube
 from stowplan.kube.lease import Elector, Terms
 from stowplan.kube.reflector import Reflector
@@ -16,6 +20,8 @@ from stowplan.kube.resources import PLACEMENTS
 from stowplan.placement.cluster import Cluster
 from stowplan.placement.gangs import GangId
 from stowplan.telemetry import metrics
+
+log = structlog.get_logger()
 
 _METRICS_SECONDS = 1.0
 
@@ -43,13 +49,15 @@ class Leading:
         cluster: Cluster,
         lease: tuple[str, str],
         terms: Terms,
+        pod: str | None,
         stale_after_seconds: float,
     ) -> "Leading":
-        """Put it together; ``lease`` is a namespace and a name."""
+        """Put it together; ``lease`` is a namespace and a name, ``pod`` our own pod in it."""
         written = Written()
         elector = Elector(kube, *lease, identity(), terms)
         live = Live(kube, cluster)
-        leader = Leader(kube, cluster, live, written, elector, stale_after_seconds)
+        role = Role(kube, lease[0], pod)
+        leader = Leader(kube, cluster, live, written, elector, role, stale_after_seconds)
 
         def changed(gang: GangId | None) -> None:
             leader.changed(gang)
@@ -63,9 +71,19 @@ class Leading:
             tasks.create_task(self.live.run())
             tasks.create_task(self.placements.run())
             tasks.create_task(self._keep_metrics())
+            await self._drop_role()
             await self.live.synced()
             await self.placements.synced.wait()
             tasks.create_task(self.leader.elector.run(self.leader.lead))
+
+    async def _drop_role(self) -> None:
+        while True:
+            try:
+                await self.leader.role.drop()
+                return
+            except StowplanError as error:
+                log.warning("role not dropped", error=str(error))
+            await asyncio.sleep(self.leader.elector.terms.retry_seconds)
 
     async def _keep_metrics(self) -> None:
         while True:

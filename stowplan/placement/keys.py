@@ -47,6 +47,8 @@ HELD_ANNOTATION = KUEUE + "workload"
 
 # What a gated pod waits behind, and what Kueue tells of its place in a workload.
 RETRY = OURS + "retry"  # changed to wake a refused pod; its value means nothing
+ROLE = OURS + "role"  # label of our own pods
+LEADER = "leader"
 OUR_GATE = OURS + "topology"
 KUEUE_GATE = KUEUE + "topology"
 INDEX_OFFSET = KUEUE + "pod-index-offset"

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LEVELS = "topology.example.com/block,topology.example.com/rack"
 RACK = "topology.example.com/rack"
 LEASE_SECONDS = 2.0
+ROLE = "stowplan.dev/role"
 CRDS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
@@ -44,6 +45,7 @@ class World:
         kubelet: runs what is bound.
         port: where the extender is expected; that of the replica that leads, if there are several.
         replicas: processes of ours, running or not.
+        ports: where each of them listens, by the name of its pod; one alone has no pod.
     """
 
     plane: ControlPlane
@@ -52,6 +54,7 @@ class World:
     port: int
     scheduler: Child
     replicas: list[Child] = field(default_factory=list)
+    ports: dict[str, int] = field(default_factory=dict)
 
     @property
     def pods(self) -> Mapping[str, dict[str, Any]]:
@@ -76,6 +79,35 @@ class World:
         )
         self.replicas.append(made)
         return made
+
+    async def replica_in_a_pod(self, name: str) -> Child:
+        """Start one of several replicas; which one the scheduler reaches its label says."""
+        port = self.ports[name] = free_port()
+        await self.make_pod_of_ours(name)
+        made = self.replica("--pod-name", name, port=port)
+        await self.start(made)
+        return made
+
+    async def make_pod_of_ours(self, name: str) -> None:
+        """Make the pod that a replica would run in."""
+        await self.kube.create(PODS, {**pod(name).on("elsewhere"), "status": {}})
+
+    def leader(self) -> str | None:
+        """Return the pod that wears the role label."""
+        worn = (name for name in self.ports if name in self.pods)
+        labels = {name: self.pods[name]["metadata"].get("labels", {}) for name in worn}
+        return next((n for n, each in labels.items() if each.get(ROLE) == "leader"), None)
+
+    def port_of_leader(self) -> int | None:
+        """Return where the replica listens that the scheduler reaches."""
+        name = self.leader()
+        return None if name is None else self.ports[name]
+
+    async def ungate(self, pods: Iterable[PodObject]) -> None:
+        """Take the scheduling gates off pods."""
+        remove = [{"op": "remove", "path": "/spec/schedulingGates"}]
+        for each in pods:
+            await self.kube.patch(PODS, "default", each["metadata"]["name"], remove)
 
     async def start(self, child: Child) -> None:
         """Start a process and return when it is ready."""

@@ -33,6 +33,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "context": None,
         "stale_after_seconds": 30.0,
         "lease_namespace": "default",
+        "pod_name": None,
         "lease_name": "stowplan",
         "lease_seconds": 15.0,
         "lease_renew_seconds": 10.0,

@@ -1,0 +1,54 @@
+"""What a Service does for us: new connections go to the pod that wears the role label.
+
+Open ones stay where they are, as with a real Service.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+
+@contextlib.asynccontextmanager
+async def forwarder(port: int, target: Callable[[], int | None]) -> AsyncIterator[None]:
+    """Forward connections to ``port`` to whatever port ``target`` says; without one refuse them."""
+    open_ones: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        open_ones.add(task)
+        try:
+            if (to := target()) is not None:
+                await _both_ways(reader, writer, to)
+        except OSError:
+            pass  # nobody listens there now
+        finally:
+            open_ones.discard(task)
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", port)
+    try:
+        yield
+    finally:
+        server.close()
+        for task in list(open_ones):
+            task.cancel()
+        await asyncio.gather(*open_ones, return_exceptions=True)
+
+
+async def _both_ways(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+    there, back = await asyncio.open_connection("127.0.0.1", port)
+    pipes = [asyncio.create_task(_pipe(*ends)) for ends in ((reader, back), (there, writer))]
+    try:
+        await asyncio.wait(pipes, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for pipe in pipes:
+            pipe.cancel()
+        back.close()
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while piece := await reader.read(1 << 16):
+            writer.write(piece)
+            await writer.drain()
