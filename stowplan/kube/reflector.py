@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 IDLE_SECONDS = 90.0  # a bookmark comes each minute
 _WATCH_SECONDS = (240, 480)  # how long one watch is asked to last
-_FIRST_DELAY_SECONDS, _LAST_DELAY_SECONDS = 0.8, 30.0  # as in client-go (fact C4)
+_FIRST_DELAY_SECONDS, _LAST_DELAY_SECONDS = 0.8, 10.0  # we are few, and a gang may be waiting
 _SHORT_SECONDS = 1.0  # a watch that ends sooner does not begin again at once
 _ABSENT_SECONDS = 30.0  # until a kind that the server does not serve is asked for again
 

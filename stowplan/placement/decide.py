@@ -4,8 +4,11 @@ Synchronous, and pure but for the cluster that it is given, which it changes who
 clock is read and nothing is awaited. The steps are those of "the decision at filter time".
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
+
+import numpy as np
 
 from stowplan.placement import reasons
 from stowplan.placement.cluster import Cluster, Refusal
@@ -233,9 +236,17 @@ def _join(
 
 
 def _one_more(
-    cluster: Cluster, reservation: Reservation, gang: Gang, pod: PodRecord, now: float
+    cluster: Cluster,
+    reservation: Reservation,
+    gang: Gang,
+    pod: PodRecord,
+    now: float,
+    but_for: Sequence[int] = (),
 ) -> str | Reason:
-    """Return a node for one pod of a gang that has seats, inside their domain."""
+    """Return a node for one pod of a gang that has seats, inside their domain.
+
+    None of the leaves ``but_for``.
+    """
     view = cluster.state.view()
     like = gang.podset_like(Kind.of(role_of(pod), pod))
     kept, beside = _neighbours(view, reservation, gang, like, pod)
@@ -258,6 +269,8 @@ def _one_more(
         request=request,
     )
     excluded = excluded_leaves(cluster, view, gang.id, now)
+    if but_for:
+        excluded = np.union1d(excluded, np.array(but_for, dtype=excluded.dtype))
     policy = cluster.policy
     answer = complete(
         cluster.state,
@@ -315,6 +328,8 @@ def _give_up(
     node = cluster.state.nodes.get(seat.node)
     there = node is not None and node.usable
     if there and _proves_nothing(cluster, pod, offered):
+        if len(offered) == 1 and not pod.nominated and _only_one(cluster, seat, pod, offered, now):
+            return None
         return _lost(gang, seat, reasons.SEAT_LOST)
     seat.answered = False  # it asks again, so what it was told before is void
     cluster.ledger.exclude(gang, seat.node, now)
@@ -330,6 +345,30 @@ def _give_up(
         return _lost(gang, seat, reasons.nodes_excluded(reservation.level))
     cluster.ledger.free(gang)
     return None
+
+
+def _only_one(
+    cluster: Cluster, seat: Seat, pod: PodRecord, offered: Candidates, now: float
+) -> bool:
+    """Move the seat to the only node that is offered, if the gang may have it there.
+
+    A volume may leave a pod no other node. That says nothing of the node that it leaves.
+    """
+    reservation = cluster.ledger.reservation_of(pod.key)
+    if reservation is None:
+        return False
+    view = cluster.state.view()
+    others = [leaf for node, leaf in view.leaf_of.items() if node not in offered]
+    members = cluster.gangs.members(reservation.gang, now).values()
+    whole = assemble(reservation.gang, members, cluster.owners)
+    if isinstance(whole, Reason):
+        return False
+    held = replace(pod, requests=seat.amounts)
+    found = _one_more(cluster, reservation, whole, held, now, others)
+    if isinstance(found, str):
+        cluster.ledger.move(seat, found)
+        return True
+    return False
 
 
 def _lost(gang: GangId, seat: Seat, reason: Reason) -> Refused:

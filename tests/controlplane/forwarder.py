@@ -9,8 +9,13 @@ from collections.abc import AsyncIterator, Callable
 
 
 @contextlib.asynccontextmanager
-async def forwarder(port: int, target: Callable[[], int | None]) -> AsyncIterator[None]:
-    """Forward connections to ``port`` to whatever port ``target`` says; without one refuse them."""
+async def forwarder(
+    port: int, target: Callable[[], int | None]
+) -> AsyncIterator[Callable[[], None]]:
+    """Forward connections to ``port`` to whatever port ``target`` says; without one refuse them.
+
+    What is given cuts all that are open.
+    """
     open_ones: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -27,12 +32,16 @@ async def forwarder(port: int, target: Callable[[], int | None]) -> AsyncIterato
             writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", port)
-    try:
-        yield
-    finally:
-        server.close()
+
+    def cut() -> None:
         for task in list(open_ones):
             task.cancel()
+
+    try:
+        yield cut
+    finally:
+        server.close()
+        cut()
         await asyncio.gather(*open_ones, return_exceptions=True)
 
 

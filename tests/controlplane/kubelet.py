@@ -24,6 +24,7 @@ class Kubelet:
         self.kube = kube
         self.pods: dict[str, dict[str, Any]] = {}
         self.ends: tuple[str, ...] = ()
+        self.following: Reflector | None = None
         self._doing: dict[str, asyncio.Task[None]] = {}
 
     def set(self, name: str, found: Object) -> None:
@@ -36,6 +37,10 @@ class Kubelet:
 
     def names(self) -> Iterable[str]:
         return self.pods
+
+    def follows(self) -> bool:
+        """Whether it sees what happens now."""
+        return self.following is not None and self.following.behind_seconds() == 0
 
     async def _do(self, name: str) -> None:
         """Bring one pod where it should be, step by step."""
@@ -76,7 +81,8 @@ class Kubelet:
 async def kubelet(kube: Kube) -> AsyncIterator[Kubelet]:
     """Run one."""
     made = Kubelet(kube)
-    task = asyncio.create_task(Reflector(kube, PODS, made).run())
+    following = made.following = Reflector(kube, PODS, made)
+    task = asyncio.create_task(following.run())
     try:
         yield made
     finally:

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import json
-import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from stowplan.kube.client import Kube
 from stowplan.kube.errors import NotFoundError
 from stowplan.kube.reflector import Cause, Reflector
 from stowplan.kube.resources import Resource
-from tests.controlplane.bed import ControlPlane, control_plane
+from tests.controlplane.bed import ControlPlane, compact, control_plane
 from tests.controlplane.waiting import until
 
 pytestmark = pytest.mark.controlplane
@@ -160,19 +158,6 @@ def fragile(built: None, tmp_path: Path) -> Iterator[ControlPlane]:
     """A control plane of this test alone."""
     with control_plane(tmp_path) as running:
         yield running
-
-
-def compact(plane: ControlPlane) -> None:
-    """Forget the history of etcd."""
-    address = plane.etcd.argv[plane.etcd.argv.index("--advertise-client-urls") + 1]
-
-    def call(path: str, **body: Any) -> Any:
-        whole = urllib.request.Request(f"{address}/v3/{path}", json.dumps(body).encode())
-        with urllib.request.urlopen(whole, timeout=10) as answer:
-            return json.load(answer)
-
-    revision = call("kv/range", key="AA==")["header"]["revision"]
-    call("kv/compaction", revision=revision, physical=True)
 
 
 async def test_a_server_that_comes_back_is_followed_where_it_was_left(

@@ -5,10 +5,11 @@ Scenarios make objects and then look at the world: which pods are bound, and whe
 
 import asyncio
 import contextlib
+import json
 import signal
 import sys
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from stowplan.kube.client import Kube
 from stowplan.kube.errors import NotFoundError
 from stowplan.kube.resources import LEASES, NODES, PLACEMENTS, PODS, Resource
 from tests.build import Json, NodeObject, PodObject, node, pod
-from tests.controlplane.bed import Child, ControlPlane, answers, free_port
+from tests.controlplane.bed import Child, ControlPlane, answers, fetched, free_port
 from tests.controlplane.kubelet import Kubelet, kubelet
 from tests.controlplane.waiting import until
 
@@ -152,7 +153,7 @@ class World:
 
     def message(self, name: str) -> str:
         """Return why a pod is not scheduled; empty where nobody says."""
-        conditions = self.pods[name].get("status", {}).get("conditions") or ()
+        conditions = self.pods.get(name, {}).get("status", {}).get("conditions") or ()
         return next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
 
     async def whole(self, prefix: str, size: int, seconds: float = 30.0) -> float:
@@ -184,6 +185,20 @@ class World:
         await until(there)
         return await self.placement(name)
 
+    def counted(self, metric: str) -> float:
+        """Return the sum of all series of a metric of the replica that is alone."""
+        text = fetched(f"http://127.0.0.1:{self.port}/metrics")
+        lines = [
+            line for line in text.splitlines() if line.startswith((metric + "{", metric + " "))
+        ]
+        assert lines, metric
+        return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+    def logged(self, replica: int) -> list[Json]:
+        """Return what a replica logged."""
+        lines = self.replicas[replica].log.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
     def overcommitted(self) -> dict[str, int]:
         """Return nodes whose pods ask for more GPUs than there are: 8 on each."""
         used: dict[str, int] = defaultdict(int)
@@ -209,13 +224,17 @@ def extender(port: int, **more: Any) -> Json:
 
 @contextlib.asynccontextmanager
 async def world(
-    plane: ControlPlane, *flags: str, configuration: Json | None = None, replica: bool = True
+    plane: ControlPlane,
+    *flags: str,
+    configuration: Callable[[int], Json] | None = None,
+    replica: bool = True,
 ) -> AsyncIterator[World]:
     """Start a scheduler and a replica of ours, and leave an empty cluster behind."""
     port = free_port()
     async with Kube(Kubeconfig((plane.admin,))) as kube:
         await install(kube)
-        scheduler = plane.scheduler(extenders=[extender(port)], **(configuration or {}))
+        asked = {"extenders": [extender(port)]} if configuration is None else configuration(port)
+        scheduler = plane.scheduler(**asked)
         async with kubelet(kube) as one:
             made = World(plane, kube, one, port, scheduler)
             try:

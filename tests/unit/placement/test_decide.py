@@ -14,6 +14,7 @@ from stowplan.placement.decide import (
     filter_nodes,
     looks_sampled,
 )
+from stowplan.placement.gangs import gang_of
 from tests.build import Json, NodeObject, PodObject, cluster, gang, level, node, owner, pod
 
 #   block  b1                        b2
@@ -185,6 +186,17 @@ def test_a_list_that_proves_nothing_changes_nothing(
     caller = members[0].nominated_to(nominated) if nominated else members[0]
     assert refused(on, caller, offered) == "SeatLost"
     assert placed(on, members[0], now=1.0) == "r1a"
+
+
+def test_a_seat_moves_to_the_only_node_that_is_left_to_the_pod_in_the_domain() -> None:
+    """A volume may be bound to it. Nothing is said of the node that it leaves."""
+    members = gang("train", 2)
+    on = cluster(*(node(x).at(block="b", rack="r").gpus(8) for x in "abc"), *members)
+    assert placed(on, members[0], "abc") == "a"
+    assert placed(on, members[0], "c") == "c"
+    assert refused(on, members[1], "c") == "SeatLost"  # that is its sibling's now
+    assert placed(on, members[1], "abc") == "b"
+    assert on.ledger.excluded(gang_of(members[0].record()), 0.0) == ()
 
 
 def test_a_list_that_looks_sampled_proves_nothing() -> None:
