@@ -176,6 +176,10 @@ class World:
         status: Json = found.get("status") or {}
         return status
 
+    async def placements(self) -> list[str]:
+        """Return the names of all Placements."""
+        return [each["metadata"]["name"] for each in await self.kube.list(PLACEMENTS)]
+
     async def phase(self, name: str, phase: str) -> Json:
         """Return the status of a Placement once it is in a phase."""
 
