@@ -30,7 +30,7 @@ A flag with a variable beside it is also that variable, and a key of the configu
 {flag} is {variable} and {key}. A flag is stronger than a
 variable, a variable than the file. stowplan config prints what is in force and why.
 """
-_EXAMPLES = ("drain_seconds", "from_file")  # of the epilog: the first that the command reads
+_EXAMPLES = ("drain_seconds", "from_file", "kubeconfig")  # of the epilog: the first one read
 
 
 def read(

@@ -43,6 +43,9 @@ COMMANDS = {
     "serve": Command("stowplan.cli.serve", "answer kube-scheduler's extender calls"),
     "place": Command("stowplan.cli.place", "tell where a job would go, or why nowhere", True),
     "tree": Command("stowplan.cli.tree", "show the topology and the room in it", True),
+    "gangs": Command(
+        "stowplan.cli.gangs", "list the gangs of a live cluster, and why some wait", True
+    ),
     "config": Command("stowplan.cli.config", "print the settings in force, and where from"),
 }
 

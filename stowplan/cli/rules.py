@@ -130,6 +130,13 @@ def _cluster_given(settings: Settings, spelled: Spelled) -> Iterator[Violation]:
         yield Violation(spelled("from_file"), "required", None, problem, WRITE_CLUSTER)
 
 
+def _server_given(settings: Settings, spelled: Spelled) -> Iterator[Violation]:
+    if not (settings.kubeconfig or in_a_pod()):
+        problem = "must name the kubeconfig of a live cluster"
+        remedy = "name the file, such as ~/.kube/config"
+        yield Violation(spelled("kubeconfig"), "required", None, problem, remedy)
+
+
 def in_a_pod() -> bool:
     """Whether Kubernetes told this process where its kube-apiserver is."""
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
@@ -216,6 +223,17 @@ RULES = (
         check=_context_needs_kubeconfig,
         accepts=Settings(context="production", kubeconfig=(_KUBECONFIG,)),
         refuses=Settings(context="production"),
+    ),
+)
+
+LIVE_RULES = (
+    *RULES,
+    Rule(
+        name="server-given",
+        keys=("kubeconfig",),
+        check=_server_given,
+        accepts=Settings(kubeconfig=(_KUBECONFIG,)),
+        refuses=Settings(),
     ),
 )
 

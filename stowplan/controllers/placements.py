@@ -232,6 +232,19 @@ class Writer:
             status = durable.withdrawn(gang, self.epoch, reasons.NO_POD, clock())
         if status is not None:
             await self._put(gang, status)
+            await self._tell_size(gang)
+
+    async def _tell_size(self, gang: GangId) -> None:
+        """Write how many pods the gang has by now; nobody decides by it."""
+        stored = self.written.by_gang.get(gang)
+        size = durable.size_of(self.cluster, gang, time.monotonic())
+        if stored is None or not size or stored.placement.spec.size == size:
+            return
+        meta = stored.placement.metadata
+        self._must_lead()
+        patch = {"spec": {"size": size}}
+        found = await self.kube.patch(PLACEMENTS, meta.namespace, meta.name, patch)
+        self.written.keep(gang, Stored.of(found))
 
     async def _put(self, gang: GangId, status: Json, as_it_is: bool = False) -> None:
         """Store a status, whatever else changed on the object meanwhile."""
@@ -265,9 +278,7 @@ class Writer:
 
     async def _made(self, gang: GangId) -> Stored:
         """Create the object; there may be one that we have not seen."""
-        size = len(self.cluster.gangs.members(gang, time.monotonic()))
-        if (reservation := self.cluster.ledger.reservations.get(gang)) is not None:
-            size = len(reservation.seats)
+        size = durable.size_of(self.cluster, gang, time.monotonic())
         new = durable.new_placement(gang, size, self.owner_of(gang))
         try:
             stored = Stored.of(await self.kube.create(PLACEMENTS, new))

@@ -57,6 +57,15 @@ def new_placement(gang: GangId, size: int, owner: Json | None) -> Json:
     return {"metadata": meta, "spec": spec}
 
 
+def size_of(cluster: Cluster, gang: GangId, now: float) -> int:
+    """Return how many pods a gang has, as far as anybody has said."""
+    if (reservation := cluster.ledger.reservations.get(gang)) is not None:
+        return len(reservation.seats)
+    there = len(cluster.gangs.members(gang, now))
+    refusal = cluster.refusals.get(gang)
+    return max(there, dict(refusal.reason.facts).get("needed", 0) if refusal else 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """One moment on both clocks."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stowplan.cli import config, place, tree
+from stowplan.cli import config, gangs, place, tree
 from stowplan.cli.main import COMMANDS, main
 from stowplan.cli.settings import KEYS, flag_of, variable_of
 
@@ -82,7 +82,13 @@ def test_help_needs_none_of_the_heavy_libraries() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-OF_COMMAND = {"serve": KEYS, "config": KEYS, "place": place.KEYS, "tree": tree.KEYS}
+OF_COMMAND = {
+    "serve": KEYS,
+    "config": KEYS,
+    "place": place.KEYS,
+    "tree": tree.KEYS,
+    "gangs": gangs.KEYS,
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,9 +1,10 @@
 import pytest
 
-from stowplan.cli.rules import CLUSTER_RULES, RULES, Rule
+from stowplan.cli.rules import CLUSTER_RULES, LIVE_RULES, RULES, Rule
 from stowplan.cli.settings import KEYS, flag_of
 
-BY_NAME = pytest.mark.parametrize("rule", CLUSTER_RULES, ids=lambda rule: rule.name)
+ALL = (*CLUSTER_RULES, *(rule for rule in LIVE_RULES if rule not in RULES))
+BY_NAME = pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name)
 
 
 @BY_NAME
@@ -27,5 +28,5 @@ def test_a_rule_speaks_as_the_author_of_the_setting_does(rule: Rule) -> None:
 
 
 def test_names_are_told_apart_and_keys_exist() -> None:
-    assert len({rule.name for rule in CLUSTER_RULES}) == len(CLUSTER_RULES)
-    assert {key for rule in CLUSTER_RULES for key in rule.keys} <= set(KEYS)
+    assert len({rule.name for rule in ALL}) == len(ALL)
+    assert {key for rule in ALL for key in rule.keys} <= set(KEYS)
