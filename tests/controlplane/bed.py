@@ -130,6 +130,7 @@ class ControlPlane:
         authority: the CA that all trust.
         etcd, apiserver, manager: its programs; the manager is started only where it is wanted.
         port: kube-apiserver's.
+        gates: feature gates of kube-apiserver and kube-scheduler.
     """
 
     folder: Path
@@ -138,6 +139,7 @@ class ControlPlane:
     apiserver: Child
     manager: Child
     port: int
+    gates: str = ""
 
     @property
     def server(self) -> str:
@@ -172,7 +174,10 @@ class ControlPlane:
         }
         file.write_text(yaml.safe_dump(whole))
         return Child(
-            [program("kube-scheduler"), "--config", str(file), *_listen(port)],
+            [
+                *(program("kube-scheduler"), "--config", str(file), *_listen(port)),
+                *(("--feature-gates", self.gates) if self.gates else ()),
+            ],
             self.folder / f"scheduler-{number}.log",
             lambda: answers(f"https://127.0.0.1:{port}/readyz"),
         )
@@ -183,8 +188,13 @@ def _listen(port: int) -> list[str]:
 
 
 @contextlib.contextmanager
-def control_plane(folder: Path, *, manager: bool = False) -> Iterator[ControlPlane]:
-    """Start one and end it; with ``manager`` the controllers of ``CONTROLLERS`` run, too."""
+def control_plane(
+    folder: Path, *, manager: bool = False, gates: str = ""
+) -> Iterator[ControlPlane]:
+    """Start one and end it; with ``manager`` the controllers of ``CONTROLLERS`` run, too.
+
+    ``gates`` are feature gates of kube-apiserver and kube-scheduler.
+    """
     authority = Authority(make_pair(folder, "cluster-ca", CA))
     etcd_port, peer_port, port = free_port(), free_port(), free_port()
     etcd, peer = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
@@ -202,9 +212,10 @@ def control_plane(folder: Path, *, manager: bool = False) -> Iterator[ControlPla
             folder / "etcd.log",
             lambda: answers(f"{etcd}/health"),
         ),
-        apiserver=_apiserver(folder, authority, etcd, port),
+        apiserver=_apiserver(folder, authority, etcd, port, gates),
         manager=Child([], folder / "manager.log", lambda: True),
         port=port,
+        gates=gates,
     )
     plane.manager = _manager(folder, plane.kubeconfig("system:kube-controller-manager"))
     started: list[Child] = []
@@ -218,7 +229,7 @@ def control_plane(folder: Path, *, manager: bool = False) -> Iterator[ControlPla
             child.stop()
 
 
-def _apiserver(folder: Path, authority: Authority, etcd: str, port: int) -> Child:
+def _apiserver(folder: Path, authority: Authority, etcd: str, port: int, gates: str) -> Child:
     server, accounts = authority.issue("kube-apiserver"), authority.issue("service-accounts")
     client = authority.client_context(authority.issue("prober", "system:masters"))
     return Child(
@@ -235,6 +246,8 @@ def _apiserver(folder: Path, authority: Authority, etcd: str, port: int) -> Chil
             # Nobody makes default service accounts here, nor takes the taint off a node by hand.
             *("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition"),
             *("--endpoint-reconciler-type", "none", "--shutdown-delay-duration", "0s"),
+            *(("--feature-gates", gates) if gates else ()),
+            *(("--runtime-config", "scheduling.k8s.io/v1alpha2=true") if gates else ()),
             *("--max-requests-inflight", "2000", "--max-mutating-requests-inflight", "2000"),
         ],
         folder / "apiserver.log",
