@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stowplan.kube.resources import PODS
 from tests.build import PodObject, pod
 from tests.controlplane.bed import (
     ControlPlane,
@@ -100,6 +101,14 @@ async def test_a_process_that_hangs_holds_the_scheduler_for_a_second_a_try(
         await it.whole("train", 2)
 
 
+def by_another_way(plane: ControlPlane, port: int) -> tuple[str, str]:
+    """Return the flag of a kubeconfig that leads to the API server by another port."""
+    kubeconfig = plane.folder / f"by-port-{port}.kubeconfig"
+    user = plane.authority.issue(f"admin-{port}", "system:masters")
+    kubeconfig.write_text(kubeconfig_of(f"https://127.0.0.1:{port}", plane.authority, user))
+    return "--kubeconfig", str(kubeconfig)
+
+
 async def test_a_picture_that_is_too_old_is_no_ground_for_a_decision(plane: ControlPlane) -> None:
     """The scheduler still reaches the API server; we do not."""
     way, there = free_port(), [plane.port]
@@ -107,12 +116,7 @@ async def test_a_picture_that_is_too_old_is_no_ground_for_a_decision(plane: Cont
         forwarder(way, lambda: there[0] if there else None) as cut,
         world(plane, replica=False) as it,
     ):
-        kubeconfig = plane.folder / "by-another-way.kubeconfig"
-        user = plane.authority.issue("another-admin", "system:masters")
-        server = f"https://127.0.0.1:{way}"
-        kubeconfig.write_text(kubeconfig_of(server, plane.authority, user))
-        flags = ("--stale-after-seconds", "1", "--kubeconfig", str(kubeconfig))
-        await it.start(it.replica(*flags))
+        await it.start(it.replica("--stale-after-seconds", "1", *by_another_way(plane, way)))
         await it.leads(it.port)
         await it.nodes({"b1/r1": 2})
         await it.make(gang("before", 1))
@@ -125,3 +129,26 @@ async def test_a_picture_that_is_too_old_is_no_ground_for_a_decision(plane: Cont
         await until(lambda: "plain" in it.bound())
         there.append(plane.port)
         await it.whole("train", 1)
+
+
+async def test_room_that_the_scheduler_saw_before_we_did_wakes_who_was_refused_meanwhile(
+    plane: ControlPlane,
+) -> None:
+    """What the API server tells us comes a quarter of a second late (fact V5)."""
+    way = free_port()
+    async with (
+        forwarder(way, lambda: plane.port, lag_seconds=0.25),
+        world(plane, replica=False) as it,
+    ):
+        await it.start(it.replica(*by_another_way(plane, way)))
+        await it.leads(it.port)
+        await it.nodes({"b1/r1": 3, "b1/r2": 1})
+        await until(lambda: it.counted("stowplan_state_generation") >= 4)
+        await it.make(gang("first", 3))
+        await it.whole("first", 3)
+        await it.make(gang("second", 3))
+        await it.refused("second-2", "NoDomainFits")
+        for i in range(3):
+            await it.kube.delete(PODS, "default", f"first-{i}", grace_seconds=0)
+        assert await it.whole("second", 3) < 3
+        assert any(each["event"] == "gang woken" for each in it.logged(0))
