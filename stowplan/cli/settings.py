@@ -95,10 +95,9 @@ class Settings(BaseModel):
         description="How long kube-apiserver may be silent before pods that ask are put off.",
     )
     lease_namespace: str = Field(
-        "default",
+        "stowplan-system",
         min_length=1,
         description="Namespace of our own pods, and of the Lease of the one that decides.",
-        examples=["stowplan-system"],
     )
     pod_name: str | None = Field(
         None,

@@ -68,6 +68,7 @@ class Leader:
         owner_of = partial(owner_reference, self.cluster)
         self.writer = Writer(self.kube, self.cluster, self.written, self.elector.holds, owner_of)
         self.waker = Waker(self.kube, self.cluster)
+        self.written.strange = self.changed
 
     # --- The authority of the extender -----------------------------------------------------------
 

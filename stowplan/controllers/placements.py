@@ -77,6 +77,10 @@ def clock() -> durable.Clock:
     return durable.Clock(time.monotonic(), datetime.now(UTC))
 
 
+def _nothing(gang: GangId) -> None:
+    """Be told of a gang, and do nothing."""
+
+
 @dataclass(slots=True, eq=False)
 class Written:
     """What is written down, as far as it was seen; a store for a reflector.
@@ -84,10 +88,12 @@ class Written:
     Attributes:
         by_gang: the Placements.
         leading: this process writes itself, and then knows better than what it is told late.
+        strange: called while leading with the gang of a Placement that somebody else wrote.
     """
 
     by_gang: dict[GangId, Stored] = field(default_factory=dict)
     leading: bool = False
+    strange: Callable[[GangId], None] = _nothing
     _gang_of: dict[str, GangId] = field(default_factory=dict)
     _seats: dict[str, tuple[str, str]] = field(default_factory=dict)  # pod key -> uid, node
 
@@ -103,6 +109,8 @@ class Written:
         if self.leading and gang in self.by_gang:
             return
         self.keep(gang, stored)
+        if self.leading:  # written by a leader that was deposed a moment ago
+            self.strange(gang)
 
     def keep(self, gang: GangId, stored: Stored) -> None:
         """Take over a Placement."""

@@ -34,9 +34,9 @@ def name_of(gang: GangId) -> str:
     Made again by an owner of the same name, a gang is another one; and what a name may not contain
     is no difference any more, so a digest follows wherever something is lost.
     """
-    readable = f"{gang.kind}-{gang.name}".lower()
-    plain = _NOT_IN_A_NAME.sub("-", readable).strip("-.")[:_LONGEST_NAME].rstrip("-.")
-    if plain == readable and not gang.uid:
+    whole = f"{gang.kind.lower()}.{gang.name}"  # no kind of ours has a dot, so no two are alike
+    plain = _NOT_IN_A_NAME.sub("-", whole.lower()).strip("-.")[:_LONGEST_NAME].rstrip("-.")
+    if plain == whole and not gang.uid and "." not in gang.kind:
         return plain
     digest = hashlib.sha256(f"{gang.kind}/{gang.name}/{gang.uid}".encode()).hexdigest()[:8]
     return f"{plain}-{digest}"

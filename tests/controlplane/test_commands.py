@@ -31,11 +31,11 @@ async def test_an_operator_sees_which_gangs_wait_and_why(plane: ControlPlane) ->
         await it.nodes({"b1/r1": 4})
         await it.make(gang("train", 3))
         await it.whole("train", 3)
-        await it.phase("pod-group-train", "Bound")
+        await it.phase("pod-group.train", "Bound")
         assert (await stowplan(it, "gangs"))[0] == 0
         await it.make([*gang("wide", 5), *gang("half", 2)[:1]])
-        await it.phase("pod-group-wide", "Waiting")
-        await it.phase("pod-group-half", "Incomplete")
+        await it.phase("pod-group.wide", "Waiting")
+        await it.phase("pod-group.half", "Incomplete")
         status, text = await stowplan(it, "gangs")
         assert status == 1
         rows = [" ".join(line.split()) for line in text.splitlines()]

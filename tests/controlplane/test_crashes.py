@@ -43,7 +43,7 @@ async def test_the_rest_of_a_gang_lands_in_its_domain_after_a_crash(plane: Contr
         assert it.racks("train") == {rack: 8}
         await it.whole("other", 2)
         assert it.overcommitted() == {}
-        await it.phase("pod-group-train", "Bound")
+        await it.phase("pod-group.train", "Bound")
 
 
 @contextlib.asynccontextmanager
@@ -97,7 +97,7 @@ async def test_a_leader_that_is_stopped_past_its_lease_and_wakes_up_changes_noth
             await asyncio.sleep(LEASE_SECONDS)
         assert it.overcommitted() == {}
         for name in ("one", "two"):
-            status = await it.phase(f"pod-group-{name}", "Bound")
+            status = await it.phase(f"pod-group.{name}", "Bound")
             seats = {seat["name"]: seat["node"] for seat in status["decision"]["seats"]}
             assert seats == it.bound(name)
         assert len(await it.kube.list(PLACEMENTS)) == 2

@@ -49,7 +49,7 @@ async def test_a_node_that_the_scheduler_refuses_is_left_out_and_another_is_take
         await it.make(on_port(gang("train", 3), 80))
         await it.whole("train", 3)
         assert set(it.bound("train").values()) == {"b1-r1-x3", "b1-r1-x4", "b1-r1-x5"}
-        status = await it.phase("pod-group-train", "Bound")
+        status = await it.phase("pod-group.train", "Bound")
         assert {each["node"] for each in status["excluded"]} <= {"b1-r1-x0", "b1-r1-x1", "b1-r1-x2"}
 
 

@@ -18,7 +18,7 @@ from tests.controlplane.bed import (
 )
 from tests.controlplane.forwarder import forwarder
 from tests.controlplane.waiting import until
-from tests.controlplane.world import extender, gang, world
+from tests.controlplane.world import NAMESPACE, extender, gang, world
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
@@ -104,7 +104,7 @@ async def test_a_process_that_hangs_holds_the_scheduler_for_a_second_a_try(
 def by_another_way(plane: ControlPlane, port: int) -> tuple[str, str]:
     """Return the flag of a kubeconfig that leads to the API server by another port."""
     kubeconfig = plane.folder / f"by-port-{port}.kubeconfig"
-    user = plane.authority.issue(f"admin-{port}", "system:masters")
+    user = plane.authority.issue(f"system:serviceaccount:{NAMESPACE}:stowplan")
     kubeconfig.write_text(kubeconfig_of(f"https://127.0.0.1:{port}", plane.authority, user))
     return "--kubeconfig", str(kubeconfig)
 

@@ -22,7 +22,7 @@ async def test_a_gang_is_bound_into_one_rack_in_the_order_of_its_ranks(plane: Co
         await it.whole("train", 8)
         nodes = [it.bound("train")[f"train-{i}"] for i in range(8)]
         assert nodes == sorted(nodes)
-        status = await it.phase("pod-group-train", "Bound")
+        status = await it.phase("pod-group.train", "Bound")
         assert status["where"] == nodes[0].rpartition("-")[0].replace("-", "/")
         assert {seat["name"]: seat["node"] for seat in status["decision"]["seats"]} == it.bound()
 
@@ -39,7 +39,7 @@ async def test_a_gang_that_is_too_large_waits_with_the_reason_and_starts_when_ro
         await it.make(gang("third", 3))
         message = await it.refused("third-2", "NoDomainFits")
         assert f"no {RACK} domain fits all 3 pods: nvidia.com/gpu" in message
-        status = await it.phase("pod-group-third", "Waiting")
+        status = await it.phase("pod-group.third", "Waiting")
         assert status["conditions"][0]["reason"] == "NoDomainFits"
         for i in range(3):
             await it.kube.delete(PODS, "default", f"first-{i}", grace_seconds=0)

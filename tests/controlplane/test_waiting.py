@@ -70,7 +70,7 @@ async def test_a_gang_that_becomes_complete_wakes_the_pods_that_waited_for_it(
         await it.make(members[:2])
         for name in ("train-0", "train-1"):
             await it.refused(name, "Incomplete")
-        status = await it.phase("pod-group-train", "Incomplete")
+        status = await it.phase("pod-group.train", "Incomplete")
         assert status["conditions"][0]["message"] == "waiting for the other pods of the gang"
         await it.make(members[2:])
         assert await it.whole("train", 3) < 3
@@ -90,12 +90,12 @@ async def test_a_placement_goes_with_its_gang(plane: ControlPlane) -> None:
     async with world(plane) as it:
         await it.nodes({"b1/r1": 2})
         await it.make(gang("train", 2))
-        await it.phase("pod-group-train", "Bound")
+        await it.phase("pod-group.train", "Bound")
         for name in ("train-0", "train-1"):
             await it.kube.delete(PODS, "default", name, grace_seconds=0)
 
         async def gone() -> bool:
-            return await it.placement("pod-group-train") == {}
+            return await it.placement("pod-group.train") == {}
 
         await until(gone)
 

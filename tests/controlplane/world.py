@@ -29,6 +29,7 @@ from tests.controlplane.waiting import until
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = "topology.example.com/block,topology.example.com/rack"
 RACK = "topology.example.com/rack"
+NAMESPACE = "stowplan-system"
 LEASE_SECONDS = 2.0
 ROLE = "stowplan.dev/role"
 CRDS = Resource(
@@ -69,7 +70,7 @@ class World:
         made = Child(
             [
                 *(sys.executable, "-m", "stowplan", "serve"),
-                *("--kubeconfig", str(self.plane.admin), "--levels", LEVELS),
+                *("--kubeconfig", str(service_account(self.plane)), "--levels", LEVELS),
                 *("--listen", f"127.0.0.1:{port}", "--drain-seconds", "0", "--log-format", "json"),
                 *("--lease-seconds", f"{LEASE_SECONDS}", "--lease-renew-seconds", "1.3"),
                 *("--lease-retry-seconds", "0.2", *flags),
@@ -91,7 +92,8 @@ class World:
 
     async def make_pod_of_ours(self, name: str) -> None:
         """Make the pod that a replica would run in."""
-        await self.kube.create(PODS, {**pod(name).on("elsewhere"), "status": {}})
+        made = pod(name).in_namespace(NAMESPACE).on("elsewhere")
+        await self.kube.create(PODS, {**made, "status": {}})
 
     def leader(self) -> str | None:
         """Return the pod that wears the role label."""
@@ -263,8 +265,9 @@ def end(replica: Child) -> None:
 
 async def install(kube: Kube) -> None:
     """Create our kinds, once."""
-    definition = yaml.safe_load((ROOT / "manifests/crds/placements.yaml").read_text())
-    await kube.apply(CRDS, definition, "test")
+    for file in ("crds/placements.yaml", "rbac/stowplan.yaml"):
+        for found in yaml.safe_load_all((ROOT / "manifests" / file).read_text()):
+            await kube.apply(resource_of(found), found, "test")
 
     async def served() -> bool:
         try:
@@ -285,6 +288,19 @@ async def empty(world: World) -> None:
                 await world.kube.delete(
                     resource, meta.get("namespace", ""), meta["name"], grace_seconds=0
                 )
+
+
+def resource_of(found: Json) -> Resource:
+    """Return the kind of an object of our manifests."""
+    group, _, version = found["apiVersion"].rpartition("/")
+    kind = found["kind"]
+    namespaced = "namespace" in found["metadata"]
+    return Resource(group, version, f"{kind.lower()}s", kind, namespaced)
+
+
+def service_account(plane: ControlPlane) -> Path:
+    """Return a kubeconfig of the service account that our manifests make."""
+    return plane.kubeconfig(f"system:serviceaccount:{NAMESPACE}:stowplan")
 
 
 def gang(name: str, size: int, gpus: int = 8, level: str = "rack") -> list[PodObject]:

@@ -32,7 +32,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "kubeconfig": (),
         "context": None,
         "stale_after_seconds": 30.0,
-        "lease_namespace": "default",
+        "lease_namespace": "stowplan-system",
         "pod_name": None,
         "lease_name": "stowplan",
         "lease_seconds": 15.0,
