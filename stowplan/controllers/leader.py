@@ -91,8 +91,8 @@ class Leader:
                 self.waker.placed(gang, pod.key)
                 if committed or left:
                     self._unwritten.add(gang)
-            case Refused(gang=gang, judged=judged):
-                self.waker.refused(gang, pod.key)
+            case Refused(gang=gang, reason=reason, judged=judged):
+                self.waker.refused(gang, pod.key, reason)
                 if judged:
                     self.changed(gang)
             case _:
