@@ -75,7 +75,7 @@ class World:
                 *("--lease-seconds", f"{LEASE_SECONDS}", "--lease-renew-seconds", "1.3"),
                 *("--lease-retry-seconds", "0.2", *flags),
             ],
-            self.plane.folder / f"replica-{number}.log",
+            self.plane.folder / f"replica-{port}-{number}.log",
             lambda: answers(f"http://127.0.0.1:{port}/readyz"),
             {"PYTHONPATH": str(ROOT)},
         )
